@@ -1,0 +1,7 @@
+//! The `tokclock` command.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    tokclock::main()
+}

@@ -1,0 +1,9 @@
+//! A load point: what to send and when, the pinned cores that send it, the figures that follow.
+//!
+//! ```text
+//! workload -> plan -> feed -> reactor -> record -> merge -> summary
+//! ```
+
+pub mod measure;
+pub mod record;
+pub mod workload;

@@ -1,0 +1,53 @@
+//! What `summarize` is given beside the rows: the facts of a run that no single request knows.
+
+use crate::record::{Pooled, Second, Tally};
+
+/// The facts of one finished run.
+#[derive(Debug, Clone)]
+pub struct Facts {
+    /// CLOCK_MONOTONIC at the run's start, ns. All other times here are ns from it.
+    pub start_monotonic_ns: u64,
+    /// CLOCK_REALTIME at the run's start, ns.
+    pub start_realtime_ns: u64,
+    /// When the measured part began.
+    pub window_start: u64,
+    /// When it ended: the planned instant, the last completion (window by requests), or the interrupt.
+    pub window_end: u64,
+    /// The measured part ended with its last request and not with a duration.
+    pub window_by_requests: bool,
+    /// When the last request was settled.
+    pub end: u64,
+    /// The user interrupted the run.
+    pub interrupted: bool,
+    /// Which driver monoio runs on: `io_uring` or `epoll`.
+    pub driver: String,
+    /// The ring's flags, empty on epoll.
+    pub ring: String,
+    /// Kernel stamps were asked for.
+    pub kernel_stamps: bool,
+    /// One per reactor.
+    pub tallies: Vec<Tally>,
+    /// Pooled samples of all reactors and seconds.
+    pub pooled: Pooled,
+    /// Share of the CPU time that the hypervisor took away during the run, 0 to 1; `None` if unknown.
+    pub steal_share: Option<f64>,
+    /// How long name resolution took before the run, ns.
+    pub resolve_ns: u64,
+    /// The ramp of a closed loop, ns.
+    pub ramp_ns: u64,
+}
+
+impl Facts {
+    /// The seconds of all reactors, added up.
+    #[must_use]
+    pub fn seconds(&self) -> Vec<Second> {
+        let len = self.tallies.iter().map(|tally| tally.seconds.len()).max().unwrap_or(0);
+        let mut sum = vec![Second::default(); len];
+        for tally in &self.tallies {
+            for (total, second) in sum.iter_mut().zip(&tally.seconds) {
+                total.add(second);
+            }
+        }
+        sum
+    }
+}

@@ -1,0 +1,214 @@
+//! The request of a person, as values that can be saved: target, arrivals, lengths, objectives,
+//! stop rules. Everything here is plain data; `plan` expands it, `reactor` carries it out.
+
+pub mod objective;
+
+pub use objective::{Goodput, Limit, Metric, Objective, Percentile};
+
+use std::net::SocketAddr;
+
+/// One load point, whole: what `run` needs and what a result must hold to be reproduced.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Workload {
+    /// Where the requests go.
+    pub target: Target,
+    /// When they go.
+    pub load: Load,
+    /// When to stop, and what counts.
+    pub stop: Stop,
+    /// What they say.
+    pub content: Content,
+    /// What the service promised.
+    pub objectives: Objectives,
+    /// How this host sends.
+    pub client: Client,
+    /// How long anything may take.
+    pub limits: Limits,
+    /// Seed of every random choice.
+    pub seed: u64,
+}
+
+/// The API spoken with the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Dialect {
+    /// `POST /v1/chat/completions`.
+    OpenaiChat,
+    /// `POST /v1/completions`.
+    OpenaiCompletions,
+}
+
+/// The server, with its name already resolved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// The base URL as it was given, without user information.
+    pub url: String,
+    /// Where to connect.
+    pub address: SocketAddr,
+    /// Value of the `Host` header.
+    pub host: String,
+    /// Path of the requests, prefix included: `/v1/chat/completions`.
+    pub path: String,
+    /// The API.
+    pub dialect: Dialect,
+    /// Model name sent in every body.
+    pub model: String,
+    /// Whether answers are streamed.
+    pub stream: bool,
+    /// Extra request headers, in order. Values may be secret: they are never printed or saved here.
+    pub headers: Vec<(String, String)>,
+    /// Members added to (or replacing those of) every body.
+    pub extra_body: serde_json::Map<String, serde_json::Value>,
+}
+
+/// When requests go.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Load {
+    /// A fixed crowd of users, each with one request at a time.
+    Closed {
+        /// Users over all reactors, at least 1.
+        users: u64,
+        /// The users start one after another, evenly over this time, in ns.
+        ramp_ns: u64,
+    },
+    /// Arrivals that do not wait for answers.
+    Open {
+        /// Requests per second, finite and above 0.
+        rate: f64,
+        /// The law of the gaps.
+        arrival: Arrival,
+        /// At most so many in flight.
+        max_in_flight: Option<u64>,
+        /// What happens to an arrival above that.
+        overflow: Overflow,
+    },
+}
+
+/// The law of the gaps between arrivals.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Arrival {
+    /// Equal gaps.
+    Constant,
+    /// Exponential gaps.
+    Poisson,
+    /// Gamma gaps; `burstiness` is their shape, 1/CV². 1 is Poisson, below 1 burstier.
+    Gamma {
+        /// Shape of the gamma law, finite and above 0.
+        burstiness: f64,
+    },
+}
+
+/// What happens to an arrival when `max_in_flight` is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Overflow {
+    /// It waits; its latency counts from the instant it was meant to start.
+    Wait,
+    /// It is dropped and counted.
+    Drop,
+}
+
+/// When to stop, and what counts. At least one of `requests` and `duration_ns` is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stop {
+    /// Requests of the measured part.
+    pub requests: Option<u64>,
+    /// Length of the measured part, in ns.
+    pub duration_ns: Option<u64>,
+    /// What goes before it, not measured, extra.
+    pub warmup: Warmup,
+    /// How long what is in flight may go on after the last request was issued, in ns.
+    pub drain_ns: u64,
+}
+
+/// What goes before the measured part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Warmup {
+    /// Nothing.
+    None,
+    /// So many requests.
+    Requests(u64),
+    /// So long, in ns.
+    Time(u64),
+}
+
+/// What requests say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Content {
+    /// Input tokens of each prompt, at least 1.
+    pub input_tokens: u32,
+    /// Output tokens asked for, at least 1.
+    pub output_tokens: u32,
+    /// The embedded tokenizer that counts them.
+    pub tokenizer: Tokenizer,
+    /// Whether that tokenizer was chosen by the user, so that it may also count answers.
+    pub tokenizer_chosen: bool,
+}
+
+/// A tokenizer that needs no network and no file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Tokenizer {
+    /// `o200k_base`.
+    O200kBase,
+    /// `cl100k_base`.
+    Cl100kBase,
+    /// `qwen2`.
+    Qwen2,
+}
+
+/// What the service promised.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Objectives {
+    /// Objectives on the run: `p95(ttft)<500ms`.
+    pub slo: Vec<Objective>,
+    /// Limits on each request: `ttft:500 tpot:50`.
+    pub goodput: Option<Goodput>,
+    /// Whether an output capped by its length may count as good.
+    pub capped_is_miss: bool,
+}
+
+/// How this host sends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Client {
+    /// Positions in the list of CPUs that this process may use, one per reactor.
+    pub cpus: Vec<usize>,
+    /// Where the time of an arrival comes from.
+    pub stamps: Stamps,
+    /// Keep every output event in the records.
+    pub keep_chunks: bool,
+    /// Keep the generated text in the records.
+    pub keep_text: bool,
+    /// How our side ends a connection.
+    pub close: Close,
+}
+
+/// Where the time of an arrival comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stamps {
+    /// The kernel's network stack.
+    Kernel,
+    /// The moment the reactor handled the bytes.
+    Observed,
+}
+
+/// How our side ends a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Close {
+    /// In order; leaves a port in TIME_WAIT.
+    Fin,
+    /// By a reset; leaves nothing.
+    Rst,
+}
+
+/// How long anything may take, in ns; `None` is without limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Limits {
+    /// The whole request, from its origin.
+    pub request_ns: Option<u64>,
+    /// Opening a connection.
+    pub connect_ns: Option<u64>,
+    /// From the last request byte to the first of the answer.
+    pub first_byte_ns: Option<u64>,
+    /// From the last request byte to the first token.
+    pub first_token_ns: Option<u64>,
+    /// From the last request byte on, between bytes of the answer.
+    pub idle_ns: Option<u64>,
+}

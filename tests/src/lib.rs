@@ -1,0 +1,1 @@
+//! End to end: the binary against the simulator and case files.

@@ -1,0 +1,1 @@
+//! A simulated LLM server whose every token leaves at a known, logged time.
