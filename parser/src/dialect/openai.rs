@@ -1,0 +1,267 @@
+//! What the OpenAI formats share: the outer object, usage, errors, and how choices add up.
+
+use std::borrow::Cow;
+use std::marker::PhantomData;
+
+use serde::de::{MapAccess, SeqAccess};
+
+use super::lenient::{Count, Length, Lenient, Take, inside, lenient, raw, raw_string};
+use crate::event::{Fault, Finish, OutputKind, Usage, unescape};
+
+/// What one JSON text holds.
+#[derive(Default)]
+pub(super) struct Found<'a> {
+    pub(super) choice: Choice<'a>,
+    pub(super) usage: Option<Usage>,
+    pub(super) fault: Option<Fault<'a>>,
+}
+
+/// What one choice, or several taken together, holds.
+#[derive(Default)]
+pub(super) struct Choice<'a> {
+    /// Everything generated beside reasoning.
+    pub(super) text: Pieces<'a>,
+    pub(super) reasoning: Pieces<'a>,
+    /// The foremost kind of what is in `text`, or media without text.
+    pub(super) kind: Option<OutputKind>,
+    pub(super) tokens: u32,
+    pub(super) finish: Option<Finish>,
+    pub(super) role: bool,
+}
+
+/// Strings to be joined; most often one, which needs no memory.
+#[derive(Default)]
+pub(super) struct Pieces<'a> {
+    pub(super) first: &'a str,
+    pub(super) more: Vec<&'a str>,
+}
+
+impl<'a> Pieces<'a> {
+    pub(super) fn push(&mut self, piece: &'a str) {
+        if self.first.is_empty() {
+            self.first = piece;
+        } else if !piece.is_empty() {
+            self.more.push(piece);
+        }
+    }
+
+    fn append(&mut self, other: Self) {
+        self.push(other.first);
+        self.more.extend(other.more);
+    }
+}
+
+impl<'a> Choice<'a> {
+    /// Generated text that is not reasoning.
+    pub(super) fn push(&mut self, kind: OutputKind, piece: &'a str) {
+        if !piece.is_empty() {
+            self.text.push(piece);
+            self.mark(kind);
+        }
+    }
+
+    /// Something of this kind was generated.
+    pub(super) fn mark(&mut self, kind: OutputKind) {
+        self.kind = Some(self.kind.map_or(kind, |before| foremost(before, kind)));
+    }
+
+    fn append(&mut self, other: Self) {
+        self.text.append(other.text);
+        self.reasoning.append(other.reasoning);
+        if let Some(kind) = other.kind {
+            self.mark(kind);
+        }
+        self.tokens = self.tokens.saturating_add(other.tokens);
+        self.finish = other.finish.or(self.finish);
+        self.role |= other.role;
+    }
+}
+
+fn foremost(a: OutputKind, b: OutputKind) -> OutputKind {
+    if (a as u8) <= (b as u8) { a } else { b }
+}
+
+/// Reads `json`, whose choices are of the form `C`.
+pub(super) fn read<'a, C: Take<'a> + Into<Choice<'a>>>(
+    json: &'a str,
+) -> Result<Found<'a>, serde_json::Error> {
+    let Lenient(outer) = serde_json::from_str::<Lenient<Outer<'a, C>>>(json)?;
+    let fault = outer.error.or(outer
+        .is_error
+        .then_some(Fault { message: unescape(outer.message), code: code(outer.code) }));
+    Ok(Found { choice: outer.choices.all, usage: outer.usage.known(), fault })
+}
+
+/// The outermost object.
+struct Outer<'a, C> {
+    choices: Choices<'a, C>,
+    usage: Counts,
+    error: Option<Fault<'a>>,
+    /// The older form of an error has `object: "error"` and its message beside it.
+    is_error: bool,
+    message: &'a str,
+    code: &'a str,
+}
+
+impl<C> Default for Outer<'_, C> {
+    fn default() -> Self {
+        let (choices, usage) = (Choices::default(), Counts::default());
+        Self { choices, usage, error: None, is_error: false, message: "", code: "" }
+    }
+}
+
+impl<'de, C: Take<'de> + Into<Choice<'de>>> Take<'de> for Outer<'de, C> {
+    fn field<A: MapAccess<'de>>(&mut self, name: &str, map: &mut A) -> Result<(), A::Error> {
+        match name {
+            "choices" => self.choices = lenient(map)?,
+            "usage" => self.usage = lenient(map)?,
+            "error" => self.error = fault(raw(map)?),
+            "object" => self.is_error = raw_string(map)? == "error",
+            "message" => self.message = raw_string(map)?,
+            "code" => self.code = raw(map)?,
+            _ => ().field(name, map)?,
+        }
+        Ok(())
+    }
+}
+
+impl Take<'_> for () {}
+
+struct Choices<'a, C> {
+    all: Choice<'a>,
+    form: PhantomData<C>,
+}
+
+impl<C> Default for Choices<'_, C> {
+    fn default() -> Self {
+        Self { all: Choice::default(), form: PhantomData }
+    }
+}
+
+impl<'de, C: Take<'de> + Into<Choice<'de>>> Take<'de> for Choices<'de, C> {
+    fn element<A: SeqAccess<'de>>(&mut self, list: &mut A) -> Result<bool, A::Error> {
+        let Some(Lenient(one)) = list.next_element::<Lenient<C>>()? else { return Ok(false) };
+        self.all.append(one.into());
+        Ok(true)
+    }
+}
+
+/// The `usage` object.
+#[derive(Default)]
+struct Counts {
+    usage: Usage,
+}
+
+impl Counts {
+    fn known(&self) -> Option<Usage> {
+        (self.usage != Usage::default()).then_some(self.usage)
+    }
+}
+
+impl<'de> Take<'de> for Counts {
+    fn field<A: MapAccess<'de>>(&mut self, name: &str, map: &mut A) -> Result<(), A::Error> {
+        match name {
+            "prompt_tokens" => self.usage.input_tokens = lenient::<_, Count>(map)?.0,
+            "completion_tokens" => self.usage.output_tokens = lenient::<_, Count>(map)?.0,
+            "completion_tokens_details" => {
+                self.usage.reasoning_tokens = lenient::<_, Details>(map)?.reasoning.0;
+            }
+            "prompt_tokens_details" => {
+                self.usage.cached_tokens = lenient::<_, Details>(map)?.cached.0;
+            }
+            _ => ().field(name, map)?,
+        }
+        Ok(())
+    }
+}
+
+#[derive(Default)]
+struct Details {
+    reasoning: Count,
+    cached: Count,
+}
+
+impl<'de> Take<'de> for Details {
+    fn field<A: MapAccess<'de>>(&mut self, name: &str, map: &mut A) -> Result<(), A::Error> {
+        match name {
+            "reasoning_tokens" => self.reasoning = lenient(map)?,
+            "cached_tokens" => self.cached = lenient(map)?,
+            _ => ().field(name, map)?,
+        }
+        Ok(())
+    }
+}
+
+/// The fields that every kind of choice has beside its text. False if `name` is none of them.
+pub(super) fn choice_field<'de, A: MapAccess<'de>>(
+    choice: &mut Ending,
+    name: &str,
+    map: &mut A,
+) -> Result<(), A::Error> {
+    match name {
+        "finish_reason" => choice.finish = lenient::<_, Reason>(map)?.0,
+        "token_ids" => choice.tokens = lenient::<_, Length>(map)?.0,
+        _ => ().field(name, map)?,
+    }
+    Ok(())
+}
+
+/// What stands beside a choice's text.
+#[derive(Default)]
+pub(super) struct Ending {
+    pub(super) finish: Option<Finish>,
+    pub(super) tokens: u32,
+}
+
+#[derive(Default)]
+struct Reason(Option<Finish>);
+
+impl Take<'_> for Reason {
+    fn string(&mut self, text: &str) {
+        self.0 = Finish::from_word(text);
+    }
+}
+
+/// The value of an `error` field; null, false and an empty string are none.
+pub(super) fn fault(json: &str) -> Option<Fault<'_>> {
+    match json {
+        "null" | "false" | "\"\"" => None,
+        _ if json.starts_with('"') => Some(Fault { message: unescape(inside(json)), code: None }),
+        _ => {
+            let Lenient(error) = serde_json::from_str::<Lenient<ErrorObject<'_>>>(json).ok()?;
+            let message = match error.message {
+                "" => Cow::Borrowed(json),
+                message => unescape(message),
+            };
+            Some(Fault { message, code: code(error.code).or_else(|| code(error.kind)) })
+        }
+    }
+}
+
+#[derive(Default)]
+struct ErrorObject<'a> {
+    message: &'a str,
+    code: &'a str,
+    kind: &'a str,
+}
+
+impl<'de> Take<'de> for ErrorObject<'de> {
+    fn field<A: MapAccess<'de>>(&mut self, name: &str, map: &mut A) -> Result<(), A::Error> {
+        match name {
+            "message" => self.message = raw_string(map)?,
+            "code" => self.code = raw(map)?,
+            "type" => self.kind = raw(map)?,
+            _ => ().field(name, map)?,
+        }
+        Ok(())
+    }
+}
+
+/// A code may be a number or a string.
+fn code(json: &str) -> Option<Cow<'_, str>> {
+    match json.as_bytes().first()? {
+        b'"' => Some(unescape(inside(json))).filter(|code| !code.is_empty()),
+        b'-' | b'0'..=b'9' => Some(Cow::Borrowed(json)),
+        _ => None,
+    }
+}

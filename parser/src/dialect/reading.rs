@@ -1,0 +1,156 @@
+//! From the data of an event, or a document, to its meaning: the shape first, then JSON.
+
+use std::borrow::Cow;
+
+use super::openai::{Found, Pieces};
+use super::{Dialect, openai_chat, openai_completions};
+use crate::event::{Event, Fault, Malformed, Note, Output, OutputKind, Tail};
+use crate::shape::Shape;
+use crate::sse::Message;
+
+/// Reads events and documents of one dialect. Keeps buffers and the shape of the last event.
+#[derive(Debug, Clone)]
+pub struct Decoder {
+    dialect: Dialect,
+    shape: Shape,
+    /// Texts of one event that lie apart.
+    joined: String,
+    /// Data that was no UTF-8, repaired.
+    repaired: String,
+}
+
+impl Decoder {
+    /// A reader of this dialect.
+    pub fn new(dialect: Dialect) -> Self {
+        Self { dialect, shape: Shape::default(), joined: String::new(), repaired: String::new() }
+    }
+
+    /// Forgets the shape of the last event; buffers keep their memory.
+    pub fn reset(&mut self) {
+        self.shape.forget();
+    }
+
+    /// What one event of a stream means. Bytes that are no UTF-8 count as U+FFFD, as the standard
+    /// for event streams has it.
+    #[inline]
+    pub fn event<'a>(&'a mut self, message: Message<'a>) -> Event<'a> {
+        if message.name.is_empty()
+            && let Some(output) = self.shape.read(message.data)
+        {
+            return Event::Output(output);
+        }
+        self.event_by_json(message)
+    }
+
+    /// What a whole document means.
+    pub fn document<'a>(&'a mut self, data: &'a [u8]) -> Event<'a> {
+        let text = utf8(data, &mut self.repaired);
+        match self.dialect.read(text) {
+            Ok(found) => judge(found, &mut self.joined),
+            Err(error) => Event::Malformed(place(text, &error)),
+        }
+    }
+
+    fn event_by_json<'a>(&'a mut self, message: Message<'a>) -> Event<'a> {
+        let Message { name, data } = message;
+        match name {
+            b"ping" => return Event::Note(Note::Ping),
+            // Copies of what comes again as data.
+            b"tool_call_dispatch" | b"reasoning_dispatch" => return Event::Note(Note::Empty),
+            _ => {}
+        }
+        let text = utf8(data, &mut self.repaired);
+        if text.trim_ascii() == DONE {
+            return Event::Done;
+        }
+        let event = match self.dialect.read(text) {
+            Ok(found) => judge(found, &mut self.joined),
+            // One router writes errors in the notation of its own language.
+            Err(_) if text.starts_with("{'error'") => fault(text),
+            Err(_) if name == b"error" => fault(text),
+            Err(error) => Event::Malformed(place(text, &error)),
+        };
+        match event {
+            Event::Output(output) if name.is_empty() => self.shape.learn(data, &output),
+            Event::Fault(_) => {}
+            _ if name == b"error" => return fault(text),
+            _ => {}
+        }
+        event
+    }
+}
+
+const DONE: &str = "[DONE]";
+
+impl Dialect {
+    fn read(self, json: &str) -> Result<Found<'_>, serde_json::Error> {
+        match self {
+            Self::OpenaiChat => openai_chat::decode(json),
+            Self::OpenaiCompletions => openai_completions::decode(json),
+        }
+    }
+}
+
+fn fault(text: &str) -> Event<'_> {
+    Event::Fault(Fault { message: Cow::Borrowed(text), code: None })
+}
+
+fn utf8<'a>(data: &'a [u8], repaired: &'a mut String) -> &'a str {
+    match std::str::from_utf8(data) {
+        Ok(text) => text,
+        Err(_) => {
+            *repaired = String::from_utf8_lossy(data).into_owned();
+            repaired
+        }
+    }
+}
+
+/// An error outweighs output, output outweighs what else is there.
+fn judge<'a>(found: Found<'a>, joined: &'a mut String) -> Event<'a> {
+    if let Some(fault) = found.fault {
+        return Event::Fault(fault);
+    }
+    let (choice, usage) = (found.choice, found.usage);
+    let kind = match choice.kind {
+        Some(kind) => kind,
+        None if !choice.reasoning.first.is_empty() => OutputKind::Reasoning,
+        None if choice.tokens > 0 => OutputKind::TokenIds,
+        None if choice.finish.is_some() || usage.is_some() => {
+            return Event::Tail(Tail { finish: choice.finish, usage });
+        }
+        None if choice.role => return Event::Note(Note::Role),
+        None => return Event::Note(Note::Empty),
+    };
+    let (text, reasoning) = join(&choice.text, &choice.reasoning, joined);
+    let tokens = (choice.tokens > 0).then_some(choice.tokens);
+    Event::Output(Output { kind, text, reasoning, tokens, finish: choice.finish, usage })
+}
+
+fn join<'a>(
+    text: &Pieces<'a>,
+    reasoning: &Pieces<'a>,
+    joined: &'a mut String,
+) -> (&'a str, &'a str) {
+    if text.more.is_empty() && reasoning.more.is_empty() {
+        return (text.first, reasoning.first);
+    }
+    joined.clear();
+    text.add_to(joined);
+    let middle = joined.len();
+    reasoning.add_to(joined);
+    joined.split_at(middle)
+}
+
+impl Pieces<'_> {
+    fn add_to(&self, joined: &mut String) {
+        joined.push_str(self.first);
+        joined.extend(self.more.iter().copied());
+    }
+}
+
+/// The JSON reader counts lines and columns from one.
+fn place(text: &str, error: &serde_json::Error) -> Malformed {
+    let before: usize =
+        text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
+    Malformed { at: (before + error.column().saturating_sub(1)).min(text.len()) }
+}
