@@ -1,9 +1,11 @@
 //! The request of a person, as values that can be saved: target, arrivals, lengths, objectives,
 //! stop rules. Everything here is plain data; `plan` expands it, `reactor` carries it out.
 
+mod names;
 pub mod objective;
 
-pub use objective::{Goodput, Limit, Metric, Objective, Percentile};
+pub use names::UnknownName;
+pub use objective::{Goodput, Limit, Metric, Objective, ObjectiveError, Percentile};
 
 use std::net::SocketAddr;
 

@@ -1,5 +1,10 @@
 //! Objectives on a run (`p95(ttft)<500ms`) and limits on a request (`ttft:500 tpot:50`).
 
+use std::fmt;
+use std::str::FromStr;
+
+use super::Objectives;
+
 /// A metric that an objective or limit may name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Metric {
@@ -64,3 +69,301 @@ pub struct Goodput {
     /// The limits, each metric once.
     pub limits: Vec<Limit>,
 }
+
+/// The name of the field, as in `ttft`.
+impl fmt::Display for Metric {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(self.as_str())
+    }
+}
+
+impl Metric {
+    /// All of them, in the order of a report.
+    pub const ALL: [Self; 9] = [
+        Self::Ttfb,
+        Self::Ttft,
+        Self::Ttfo,
+        Self::Ttst,
+        Self::Icl,
+        Self::Itl,
+        Self::Tpot,
+        Self::Ntpot,
+        Self::E2e,
+    ];
+
+    /// The name of the field, as in `ttft`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ttfb => "ttfb",
+            Self::Ttft => "ttft",
+            Self::Ttfo => "ttfo",
+            Self::Ttst => "ttst",
+            Self::Icl => "icl",
+            Self::Itl => "itl",
+            Self::Tpot => "tpot",
+            Self::Ntpot => "ntpot",
+            Self::E2e => "e2e",
+        }
+    }
+}
+
+/// Reads a name in any case; `e2el` is vLLM's for `e2e`.
+impl FromStr for Metric {
+    type Err = ObjectiveError;
+
+    fn from_str(text: &str) -> Result<Self, ObjectiveError> {
+        let name = text.trim().to_ascii_lowercase();
+        if name == "e2el" {
+            return Ok(Self::E2e);
+        }
+        let found = Self::ALL.into_iter().find(|metric| metric.as_str() == name);
+        found.ok_or_else(|| ObjectiveError::Metric { name: text.trim().to_owned() })
+    }
+}
+
+/// `p95`, `p99.9`, `mean` or `max`.
+impl fmt::Display for Percentile {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Quantile(quantile) => {
+                // Ten digits hide what the division by 100 left behind.
+                let percent = format!("{:.10}", quantile * 100.0);
+                write!(formatter, "p{}", percent.trim_end_matches('0').trim_end_matches('.'))
+            }
+            Self::Mean => formatter.write_str("mean"),
+            Self::Max => formatter.write_str("max"),
+        }
+    }
+}
+
+/// Reads `p95`, `p99.9`, `mean`, `avg` or `max`, in any case.
+impl FromStr for Percentile {
+    type Err = ObjectiveError;
+
+    fn from_str(text: &str) -> Result<Self, ObjectiveError> {
+        let text = text.trim();
+        let wrong = || ObjectiveError::Percentile { text: text.to_owned() };
+        match text.to_ascii_lowercase().as_str() {
+            "mean" | "avg" => Ok(Self::Mean),
+            "max" => Ok(Self::Max),
+            name => name.strip_prefix('p').and_then(quantile).map(Self::Quantile).ok_or_else(wrong),
+        }
+    }
+}
+
+/// `99.9` as 0.999, `5` as 0.05. Moves the point in the text, since 99.9 / 100 is not 0.999.
+fn quantile(percent: &str) -> Option<f64> {
+    let (whole, fraction) = percent.split_once('.').unwrap_or((percent, "0"));
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    if !digits(whole) || !digits(fraction) || whole.len() > 2 {
+        return None;
+    }
+    let quantile: f64 = format!("0.{whole:0>2}{fraction}").parse().ok()?;
+    (quantile > 0.0 && quantile < 1.0).then_some(quantile)
+}
+
+/// As the user wrote it.
+impl fmt::Display for Objective {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(&self.text)
+    }
+}
+
+/// Reads `p95(ttft)<500ms`: a figure, a metric in brackets, `<` or `<=`, a number and its unit
+/// (ns, us, ms or s). Spaces may stand between the parts.
+impl FromStr for Objective {
+    type Err = ObjectiveError;
+
+    fn from_str(text: &str) -> Result<Self, ObjectiveError> {
+        let text = text.trim();
+        let shape = || ObjectiveError::Shape { text: text.to_owned() };
+        let (figure, rest) = text.split_once('(').ok_or_else(shape)?;
+        let (metric, rest) = rest.split_once(')').ok_or_else(shape)?;
+        let rest = rest.trim_start();
+        let limit = rest.strip_prefix('<').ok_or_else(|| match rest.starts_with('>') {
+            true => ObjectiveError::LowerBound { text: text.to_owned() },
+            false => shape(),
+        })?;
+        let (inclusive, limit) = match limit.strip_prefix('=') {
+            Some(limit) => (true, limit),
+            None => (false, limit),
+        };
+        Ok(Self {
+            text: text.to_owned(),
+            percentile: figure.parse()?,
+            metric: metric.parse()?,
+            limit_ns: duration_ns(limit, None)?,
+            inclusive,
+        })
+    }
+}
+
+/// `ttft:500`, the value in ms.
+impl fmt::Display for Limit {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, fraction) = (self.limit_ns / 1_000_000, self.limit_ns % 1_000_000);
+        write!(formatter, "{}:{whole}", self.metric)?;
+        match format!("{fraction:06}").trim_end_matches('0') {
+            "" => Ok(()),
+            fraction => write!(formatter, ".{fraction}"),
+        }
+    }
+}
+
+/// `ttft:500 tpot:50`, values in ms.
+impl fmt::Display for Goodput {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, limit) in self.limits.iter().enumerate() {
+            let space = if position == 0 { "" } else { " " };
+            write!(formatter, "{space}{limit}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads `ttft:500 tpot:50 e2el:5000`, split by spaces or commas. A number without a unit is in
+/// ms, as in vLLM; ns, us, ms and s are taken too.
+impl FromStr for Goodput {
+    type Err = ObjectiveError;
+
+    fn from_str(text: &str) -> Result<Self, ObjectiveError> {
+        let mut limits: Vec<Limit> = Vec::new();
+        let is_gap = |letter: char| letter == ',' || letter.is_whitespace();
+        for part in text.split(is_gap).filter(|part| !part.is_empty()) {
+            let (metric, limit) = part
+                .split_once(':')
+                .ok_or_else(|| ObjectiveError::LimitShape { text: part.to_owned() })?;
+            let metric: Metric = metric.parse()?;
+            if metric == Metric::Icl {
+                return Err(ObjectiveError::NotPerRequest { metric });
+            }
+            if limits.iter().any(|limit| limit.metric == metric) {
+                return Err(ObjectiveError::Twice { metric });
+            }
+            limits.push(Limit { metric, limit_ns: duration_ns(limit, Some(NS_PER_MS))? });
+        }
+        if limits.is_empty() { Err(ObjectiveError::NoLimit) } else { Ok(Self { limits }) }
+    }
+}
+
+impl Objectives {
+    /// The limits that each good request meets: those of `goodput`, else one for each of ttft,
+    /// itl, tpot and e2e that an objective names, the strictest. `None` if there are none.
+    ///
+    /// Limits are inclusive, also those from an objective with `<` (METRICS.md, "Load,
+    /// objectives").
+    #[must_use]
+    pub fn request_limits(&self) -> Option<Vec<Limit>> {
+        if let Some(goodput) = &self.goodput {
+            return (!goodput.limits.is_empty()).then(|| goodput.limits.clone());
+        }
+        let strictest = |metric: Metric| {
+            let named = self.slo.iter().filter(|objective| objective.metric == metric);
+            let limit_ns = named.map(|objective| objective.limit_ns).min()?;
+            Some(Limit { metric, limit_ns })
+        };
+        let metrics = [Metric::Ttft, Metric::Itl, Metric::Tpot, Metric::E2e];
+        let limits: Vec<Limit> = metrics.into_iter().filter_map(strictest).collect();
+        (!limits.is_empty()).then_some(limits)
+    }
+}
+
+const NS_PER_MS: f64 = 1e6;
+/// Largest limit: a year. What is longer is a typing error.
+const LIMIT_NS_MAX: f64 = 365.0 * 86_400e9;
+
+/// A length of time in ns; a number without a unit is in `bare_ns`, an error without that.
+fn duration_ns(text: &str, bare_ns: Option<f64>) -> Result<u64, ObjectiveError> {
+    let text = text.trim();
+    let unit_at = text.find(|letter: char| letter.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit_at);
+    let wrong = || ObjectiveError::Number { text: text.to_owned() };
+    let unit_ns = match (unit, bare_ns) {
+        ("ns", _) => 1.0,
+        ("us", _) => 1e3,
+        ("ms", _) => NS_PER_MS,
+        ("s", _) => 1e9,
+        ("", Some(bare_ns)) => bare_ns,
+        _ => return Err(ObjectiveError::Unit { text: text.to_owned() }),
+    };
+    let number = number.trim();
+    if !number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
+        return Err(wrong());
+    }
+    let value_ns = number.parse::<f64>().map_err(|_| wrong())? * unit_ns;
+    if !(1.0..=LIMIT_NS_MAX).contains(&value_ns) {
+        return Err(wrong());
+    }
+    Ok(value_ns.round() as u64)
+}
+
+/// An objective or limit that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ObjectiveError {
+    /// Not `figure(metric)<limit`.
+    #[error("objective `{text}`: write it like `p95(ttft)<500ms`")]
+    Shape {
+        /// The objective.
+        text: String,
+    },
+    /// `>` or `>=`.
+    #[error("objective `{text}`: it must be an upper bound, `<` or `<=`, like `p95(ttft)<500ms`")]
+    LowerBound {
+        /// The objective.
+        text: String,
+    },
+    /// Not a figure of a distribution.
+    #[error("figure `{text}`: write mean, max or a percentile between p0 and p100, like `p99.9`")]
+    Percentile {
+        /// What stood there.
+        text: String,
+    },
+    /// Not a metric.
+    #[error(
+        "metric `{name}`: it must be one of ttfb, ttft, ttfo, ttst, icl, itl, tpot, ntpot, e2e"
+    )]
+    Metric {
+        /// What stood there.
+        name: String,
+    },
+    /// No unit, or one that is not a time.
+    #[error("limit `{text}`: give a number and its unit, ns, us, ms or s, like `500ms`")]
+    Unit {
+        /// What stood there.
+        text: String,
+    },
+    /// No number, or one too small or large.
+    #[error("limit `{text}`: give a plain number from 1 ns to a year, like `500ms` or `0.5s`")]
+    Number {
+        /// What stood there.
+        text: String,
+    },
+    /// Not `metric:limit`.
+    #[error("goodput `{text}`: write a metric and its limit in ms, like `ttft:500 tpot:50`")]
+    LimitShape {
+        /// What stood there.
+        text: String,
+    },
+    /// No limit at all.
+    #[error("goodput: it names no limit; write it like `ttft:500 tpot:50`")]
+    NoLimit,
+    /// The same metric again.
+    #[error("goodput: {metric} has two limits; give it one, like `{metric}:500`")]
+    Twice {
+        /// The metric.
+        metric: Metric,
+    },
+    /// A metric that a request has many of.
+    #[error(
+        "goodput: {metric} is many values per request; limit the request's mean, like `tpot:50`"
+    )]
+    NotPerRequest {
+        /// The metric.
+        metric: Metric,
+    },
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,102 @@
+//! The names by which options and results call the choices of a workload.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::{Close, Dialect, Overflow, Stamps, Tokenizer};
+
+/// A name that is none of the choices.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what} `{name}`: it must be one of {choices}")]
+pub struct UnknownName {
+    /// What was to be named.
+    pub what: &'static str,
+    /// What stood there.
+    pub name: String,
+    /// What may stand there.
+    pub choices: String,
+}
+
+/// Gives a choice its names: `ALL`, `as_str`, `Display` and `FromStr`, from one table.
+macro_rules! names {
+    ($choice:ident, $what:literal, $($variant:ident => $name:literal),+) => {
+        impl $choice {
+            /// All choices.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// The name in options and results.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)+
+                }
+            }
+        }
+
+        impl fmt::Display for $choice {
+            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.pad(self.as_str())
+            }
+        }
+
+        impl FromStr for $choice {
+            type Err = UnknownName;
+
+            fn from_str(text: &str) -> Result<Self, UnknownName> {
+                let found = Self::ALL.iter().find(|choice| choice.as_str() == text.trim());
+                found.copied().ok_or_else(|| UnknownName {
+                    what: $what,
+                    name: text.trim().to_owned(),
+                    choices: [$($name),+].join(", "),
+                })
+            }
+        }
+    };
+}
+
+names!(Dialect, "dialect",
+    OpenaiChat => "openai-chat", OpenaiCompletions => "openai-completions");
+names!(Tokenizer, "tokenizer",
+    O200kBase => "o200k_base", Cl100kBase => "cl100k_base", Qwen2 => "qwen2");
+names!(Stamps, "stamps", Kernel => "kernel", Observed => "observed");
+names!(Overflow, "overflow", Wait => "wait", Drop => "drop");
+names!(Close, "close", Fin => "fin", Rst => "rst");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_read_back<T>(all: &[T])
+    where
+        T: Copy + fmt::Debug + fmt::Display + FromStr<Err = UnknownName> + PartialEq,
+    {
+        for choice in all {
+            assert_eq!(choice.to_string().parse(), Ok(*choice));
+        }
+    }
+
+    #[test]
+    fn every_choice_is_read_back_by_its_name() {
+        is_read_back(Dialect::ALL);
+        is_read_back(Tokenizer::ALL);
+        is_read_back(Stamps::ALL);
+        is_read_back(Overflow::ALL);
+        is_read_back(Close::ALL);
+    }
+
+    #[test]
+    fn the_names_are_those_of_the_documents() {
+        assert_eq!("openai-completions".parse(), Ok(Dialect::OpenaiCompletions));
+        assert_eq!(" cl100k_base ".parse(), Ok(Tokenizer::Cl100kBase));
+        assert_eq!("observed".parse(), Ok(Stamps::Observed));
+        assert_eq!("drop".parse(), Ok(Overflow::Drop));
+        assert_eq!("rst".parse(), Ok(Close::Rst));
+    }
+
+    #[test]
+    fn an_unknown_name_is_answered_with_the_choices() {
+        let error = "gpt2".parse::<Tokenizer>().unwrap_err().to_string();
+        assert_eq!(error, "tokenizer `gpt2`: it must be one of o200k_base, cl100k_base, qwen2");
+        assert!("".parse::<Dialect>().is_err());
+    }
+}
