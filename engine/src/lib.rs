@@ -5,5 +5,6 @@
 //! ```
 
 pub mod measure;
+pub mod plan;
 pub mod record;
 pub mod workload;
