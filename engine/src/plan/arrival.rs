@@ -216,11 +216,11 @@ mod tests {
         for burstiness in [0.25, 0.5, 1.0, 4.0, 100.0] {
             let gaps = drawn(Arrival::Gamma { burstiness }, 5);
             let cv = 1.0 / burstiness.sqrt();
-            // Mean: CV/316 of itself. CV: by the delta method its relative variance is
-            // (1/2 + 1/(4 * 2) * excess ...)/n; for shape k it stays below (1 + 1/k)/n.
+            // Bounds of five standard errors. Mean: CV/sqrt(n) of itself. CV: by the delta method
+            // its relative variance is (1 + 1/k)/(2n) for shape k.
             assert!((mean(&gaps) / 1e6 - 1.0).abs() < 5.0 * cv / 316.0);
             let found = variance(&gaps).sqrt() / mean(&gaps);
-            let bound = 5.0 * (1.0 + 1.0 / burstiness).sqrt() / 316.0;
+            let bound = 5.0 * (0.5 + 0.5 / burstiness).sqrt() / 316.0;
             assert!((found / cv - 1.0).abs() < bound, "{burstiness}: {found} for {cv}");
             assert!(lag_one_correlation(&gaps).abs() < 5.0 / 316.0);
         }

@@ -1,7 +1,8 @@
 //! A workload expanded: what request *i* says and when it goes, from (seed, *i*) alone.
 //!
 //! A [`Plan`] is made once, before the load, and shared: it holds every byte that all requests
-//! have in common. Indices count from 0 over warm-up and measured part alike.
+//! have in common. Indices count from 0 over warm-up and measured part alike;
+//! any other is as good, so a probe may take one that the load never reaches.
 
 pub mod arrival;
 mod body;
@@ -45,7 +46,7 @@ pub struct Plan {
 pub struct Lengths {
     /// Tokens of the prompt.
     pub input: u32,
-    /// Tokens asked for.
+    /// Tokens asked for by the workload, whatever its `extra_body` says of them.
     pub output: u32,
 }
 

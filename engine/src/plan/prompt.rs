@@ -15,7 +15,7 @@ use super::random::{Purpose, Streams, mix};
 use crate::workload::Tokenizer;
 
 /// Tokens of `text` by `tokenizer`, special tokens taken as plain text. The first call for a
-/// tokenizer loads it, which takes some tens of ms.
+/// tokenizer loads it, which takes a fraction of a second.
 #[must_use]
 pub fn count(tokenizer: Tokenizer, text: &str) -> u64 {
     encoding(tokenizer).count(text) as u64
@@ -50,8 +50,8 @@ impl Prompts {
     /// Appends prompt `index`, of exactly `tokens` tokens.
     ///
     /// The first four words spell the index, scrambled, in digits of 11 bits: prompts of four
-    /// tokens or more differ within those four for all indices below 2^44, so no prefix cache
-    /// can serve one from another. Prompts of 1, 2 and 3 tokens repeat after 2^11, 2^22 and
+    /// tokens or more differ within those four for all indices below 2^44, so a prefix
+    /// cache finds three words of one in another at most. Prompts of 1, 2 and 3 tokens repeat after 2^11, 2^22 and
     /// 2^33 of them.
     pub fn write(&self, index: u64, tokens: u32, out: &mut Vec<u8>) {
         let start = out.len();
@@ -233,6 +233,15 @@ mod tests {
             "smart former tour same logic gross color cycle daily exercise day direct"
         );
         assert_eq!(prompt(42, 0, 0), "");
+    }
+
+    #[test]
+    fn the_list_is_the_one_that_was_published() {
+        // Another word, or another order, would change what every seed means.
+        let text = WORDS.split_whitespace().collect::<Vec<_>>().join(" ");
+        let digest =
+            text.bytes().fold(0u64, |digest, byte| mix(digest.wrapping_add(u64::from(byte) + 1)));
+        assert_eq!(digest, 8_899_543_551_454_236_712);
     }
 
     #[test]

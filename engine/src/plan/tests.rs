@@ -324,6 +324,22 @@ fn workloads_that_make_no_sense_are_refused() {
 }
 
 #[test]
+fn a_buffer_for_the_largest_request_never_grows() {
+    let mut workload = workload();
+    for input_tokens in [1, 3, 64, 1_000] {
+        workload.content.input_tokens = input_tokens;
+        let plan = plan(&workload);
+        let mut out = Vec::with_capacity(plan.request_bytes_max());
+        let before = out.capacity();
+        for index in (0..200).chain([u64::MAX]) {
+            out.clear();
+            plan.render(index, &mut out);
+        }
+        assert_eq!(out.capacity(), before);
+    }
+}
+
+#[test]
 fn a_plan_is_shared_between_threads() {
     fn shared<T: Send + Sync>(_: &T) {}
     shared(&plan(&workload()));

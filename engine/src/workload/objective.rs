@@ -251,8 +251,7 @@ impl Objectives {
     /// The limits that each good request meets: those of `goodput`, else one for each of ttft,
     /// itl, tpot and e2e that an objective names, the strictest. `None` if there are none.
     ///
-    /// Limits are inclusive, also those from an objective with `<` (METRICS.md, "Load,
-    /// objectives").
+    /// Limits are inclusive, also those from an objective with `<`. A request's itl is its tpot.
     #[must_use]
     pub fn request_limits(&self) -> Option<Vec<Limit>> {
         if let Some(goodput) = &self.goodput {
