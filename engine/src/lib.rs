@@ -4,7 +4,10 @@
 //! workload -> plan -> feed -> reactor -> record -> merge -> summary
 //! ```
 
+pub mod clock;
 pub mod measure;
 pub mod plan;
+pub mod reactor;
 pub mod record;
+pub mod run;
 pub mod workload;

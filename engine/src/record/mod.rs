@@ -1,7 +1,17 @@
-//! What is kept of a run while it goes on: rows of finished requests, histograms, counters.
+//! What is kept of a run while it goes on: marks of finished requests, histograms, counters.
 
+mod recorder;
 mod row;
+mod settled;
+mod spill;
 mod tally;
+mod window;
 
+pub use recorder::{
+    ReadNote, Recorder, RecorderRings, RecorderSetup, SecondPooled, WriterRings, rings,
+};
 pub use row::{ErrorClass, Outcome, Phase, Row, TokenSource, WaitCause};
+pub use settled::{Annotate, Chunk, Marks, NONE, Settled, assign_tokens};
+pub use spill::{Spill, read_rows};
 pub use tally::{GapSample, HIGHEST_NS, Pooled, Second, Tally, histogram};
+pub use window::Window;

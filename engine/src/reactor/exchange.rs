@@ -1,0 +1,439 @@
+//! One request and its answer, without a socket: bytes and times in, marks and an outcome out.
+
+use tokclock_parser::answer::{Answer, Signal};
+use tokclock_parser::event::{Event, Fault, Output, OutputKind, Usage};
+use tokclock_parser::head::Head;
+use tokclock_parser::{Error, ErrorKind};
+
+use crate::record::{Chunk, ErrorClass, NONE, Outcome, Settled, TokenSource, assign_tokens};
+
+/// Characters kept of an error's text.
+const ERROR_TEXT_MAX: usize = 400;
+
+/// The two times of one read, ns since the run's start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Arrived {
+    /// When the kernel received the bytes (or `observed` without a usable stamp).
+    pub(crate) arrival: u64,
+    /// When the reactor handled them.
+    pub(crate) observed: u64,
+}
+
+/// Where an answer stands after a read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// More is to come.
+    Open,
+    /// The body has ended; `clean` if the connection may be used again.
+    Ended {
+        /// The framing was whole, nothing followed, and the server keeps the connection open.
+        clean: bool,
+    },
+    /// The bytes are no HTTP that we can follow.
+    Unreadable(Error),
+}
+
+/// How a request came to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// The body ended by its framing.
+    Complete,
+    /// `done` was seen, and the end of the body did not come in time.
+    Unclosed,
+    /// The bytes were no HTTP that we can follow, or stopped too early.
+    Unreadable(Error),
+    /// A system call failed with this errno.
+    Broken(i32),
+    /// We ended it: a timeout (a failure), the end of the drain, an interrupt.
+    Ours(ErrorClass),
+    /// It never had a connection.
+    NoConnection(ErrorClass, String),
+}
+
+/// What a read held, for the counters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct ReadCount {
+    /// Output events.
+    pub(crate) outputs: u32,
+    /// Of those, events that shared the read with another or with what followed them.
+    pub(crate) coalesced: u32,
+}
+
+/// One request in flight.
+pub(crate) struct Exchange {
+    pub(crate) settled: Settled,
+    stream: bool,
+    keep_text: bool,
+    saw_done: bool,
+    fault: Option<String>,
+    /// The server's count of output tokens as of the last event, where it tells.
+    running_tokens: u64,
+    /// The last output event shared its read.
+    last_coalesced: bool,
+    token_ids: u64,
+}
+
+impl Exchange {
+    /// A request that has not begun.
+    pub(crate) fn new(settled: Settled, stream: bool, keep_text: bool) -> Self {
+        Self {
+            settled,
+            stream,
+            keep_text,
+            saw_done: false,
+            fault: None,
+            running_tokens: 0,
+            last_coalesced: false,
+            token_ids: 0,
+        }
+    }
+
+    /// Begins request `index` in this place, keeping buffers. `chunks` is room for so many events.
+    pub(crate) fn begin(&mut self, index: u64, intended: u64, chunks: usize) {
+        let mut settled = Settled::new(index, intended);
+        std::mem::swap(&mut settled.chunks, &mut self.settled.chunks);
+        std::mem::swap(&mut settled.text, &mut self.settled.text);
+        std::mem::swap(&mut settled.reasoning, &mut self.settled.reasoning);
+        settled.chunks.clear();
+        settled.chunks.reserve(chunks);
+        settled.text.clear();
+        settled.reasoning.clear();
+        *self = Self::new(settled, self.stream, self.keep_text);
+    }
+
+    /// Whether `[DONE]` or the dialect's terminal event was seen.
+    pub(crate) fn is_done(&self) -> bool {
+        self.saw_done
+    }
+
+    /// Whether the last output event of the stream shared its read.
+    pub(crate) fn last_coalesced(&self) -> bool {
+        self.last_coalesced
+    }
+
+    /// Takes the bytes of one read.
+    pub(crate) fn on_read(
+        &mut self,
+        answer: &mut Answer,
+        bytes: &[u8],
+        at: Arrived,
+    ) -> (Progress, ReadCount) {
+        let settled = &mut self.settled;
+        settled.reads += 1;
+        settled.bytes += bytes.len() as u64;
+        settled.lag_max = settled.lag_max.max(at.observed - at.arrival);
+        if settled.marks.first_byte == NONE {
+            settled.marks.first_byte = at.arrival;
+        }
+        let mut read = Reading::default();
+        let mut rest = bytes;
+        let progress = loop {
+            let step = match answer.next(rest) {
+                Ok(step) => step,
+                Err(error) => break Progress::Unreadable(error),
+            };
+            rest = rest.get(step.used..).unwrap_or_default();
+            let Some(signal) = step.item else { break Progress::Open };
+            if self.on_signal(&signal, at.arrival, !rest.is_empty(), &mut read) {
+                // Anything after the end belongs to no request.
+                break Progress::Ended { clean: rest.is_empty() };
+            }
+        };
+        let coalesced = read.coalesced();
+        if read.outputs > 0 {
+            self.last_coalesced = coalesced > 0 && read.last_shares();
+        }
+        self.settled.coalesced += coalesced;
+        let progress = match progress {
+            Progress::Ended { clean } => {
+                Progress::Ended { clean: clean && answer.head().is_some_and(|head| head.reusable) }
+            }
+            other => other,
+        };
+        (progress, ReadCount { outputs: read.outputs, coalesced })
+    }
+
+    /// The peer has closed its side: what does that make of the answer?
+    pub(crate) fn on_eof(&mut self, answer: &mut Answer, at: Arrived) -> Ending {
+        let mut read = Reading::default();
+        loop {
+            match answer.eof() {
+                Ok(Some(signal)) => {
+                    if self.on_signal(&signal, at.arrival, false, &mut read) {
+                        return Ending::Complete;
+                    }
+                }
+                Ok(None) => return Ending::Complete,
+                Err(error) => return Ending::Unreadable(error),
+            }
+        }
+    }
+
+    /// Returns whether the body has ended.
+    fn on_signal(
+        &mut self,
+        signal: &Signal<'_>,
+        at: u64,
+        more: bool,
+        read: &mut Reading,
+    ) -> bool {
+        match signal {
+            Signal::Event(Event::Output(output)) => self.on_output(output, at, read),
+            Signal::Event(event) => self.on_event(event, at, read),
+            Signal::Interim => {
+                // The first byte is that of the final head.
+                self.settled.marks.first_byte = if more { at } else { NONE };
+            }
+            Signal::Head(head) => self.on_head(head, at),
+            Signal::End => {
+                if self.settled.marks.done == NONE {
+                    self.settled.marks.done = at;
+                }
+                return true;
+            }
+        }
+        false
+    }
+
+    fn on_head(&mut self, head: &Head, at: u64) {
+        self.settled.marks.head_done = at;
+        self.settled.status = head.status;
+        self.settled.retry_after = head.retry_after;
+    }
+
+    #[inline]
+    fn on_output(&mut self, output: &Output<'_>, at: u64, read: &mut Reading) {
+        self.note_end(output.finish, output.usage);
+        if self.keep_text {
+            self.settled.text.extend_from_slice(output.text.as_bytes());
+            self.settled.reasoning.extend_from_slice(output.reasoning.as_bytes());
+        }
+        let known = self.tokens_of(output);
+        if !self.stream {
+            return;
+        }
+        let settled = &mut self.settled;
+        let marks = &mut settled.marks;
+        match settled.events {
+            0 => marks.first_token = at,
+            1 => marks.second_token = at,
+            _ => {}
+        }
+        if marks.first_output == NONE && output.kind != OutputKind::Reasoning {
+            marks.first_output = at;
+        }
+        marks.last_token = at;
+        settled.events += 1;
+        let text_bytes = output.text.len() + output.reasoning.len();
+        settled.chunks.push(Chunk { arrival: at, tokens: known, text_bytes: text_bytes as u32 });
+        read.outputs += 1;
+        read.followed = false;
+    }
+
+    /// Tokens that this event is known to carry; 0 if unknown.
+    #[inline]
+    fn tokens_of(&mut self, output: &Output<'_>) -> u32 {
+        let ids = output.tokens.unwrap_or(0);
+        self.token_ids += u64::from(ids);
+        if ids > 0 {
+            return ids;
+        }
+        let Some(total) = output.usage.and_then(|usage| usage.output_tokens) else { return 0 };
+        let since = total.saturating_sub(self.running_tokens);
+        self.running_tokens = total;
+        // A usage that rides on the last output alone is a total and tells nothing of this event.
+        if self.settled.events > 0 && self.settled.chunks.last().is_some_and(|last| last.tokens == 0)
+        {
+            return 0;
+        }
+        u32::try_from(since).unwrap_or(u32::MAX)
+    }
+
+    fn on_event(&mut self, event: &Event<'_>, at: u64, read: &mut Reading) {
+        read.followed = true;
+        match event {
+            Event::Tail(tail) => self.note_end(tail.finish, tail.usage),
+            Event::Fault(fault) => self.note_fault(fault),
+            Event::Malformed(_) => self.settled.malformed_events += 1,
+            Event::Done => {
+                if !self.saw_done {
+                    self.saw_done = true;
+                    self.settled.marks.done = at;
+                }
+            }
+            Event::Note(_) | Event::Output(_) => read.followed = false,
+        }
+    }
+
+    fn note_end(
+        &mut self,
+        finish: Option<tokclock_parser::event::Finish>,
+        usage: Option<Usage>,
+    ) {
+        if let Some(finish) = finish {
+            self.settled.finish.get_or_insert(finish);
+        }
+        if let Some(usage) = usage {
+            self.settled.usage = Some(usage);
+        }
+    }
+
+    fn note_fault(&mut self, fault: &Fault<'_>) {
+        if self.fault.is_none() {
+            let code = fault.code.as_deref().map(|code| format!(" (code {code})"));
+            self.fault = Some(format!("{}{}", fault.message, code.unwrap_or_default()));
+        }
+    }
+
+    /// Fixes outcome, class, text and token counts; afterwards only `settled` is read.
+    ///
+    /// `count` is our tokenizer, where the user chose one.
+    pub(crate) fn settle(
+        &mut self,
+        answer: &Answer,
+        ending: &Ending,
+        count: Option<&dyn Fn(&str) -> u64>,
+    ) {
+        let (outcome, error) = self.outcome(answer, ending);
+        self.settled.outcome = outcome;
+        self.settled.error = error;
+        if error.is_some() {
+            self.settled.error_text = self.error_text(answer, ending);
+        }
+        let reported = self.settled.usage.and_then(|usage| usage.output_tokens);
+        let (tokens, source) = if let Some(tokens) = reported {
+            (Some(tokens), Some(TokenSource::Usage))
+        } else if self.token_ids > 0 {
+            (Some(self.token_ids), Some(TokenSource::TokenIds))
+        } else if let (Some(count), true) = (count, self.has_text()) {
+            (Some(count(&self.plain_text())), Some(TokenSource::Client))
+        } else if self.settled.events > 0 {
+            (Some(u64::from(self.settled.events)), Some(TokenSource::Events))
+        } else {
+            (None, None)
+        };
+        self.settled.output_tokens = tokens;
+        self.settled.output_source = source;
+        assign_tokens(&mut self.settled.chunks, tokens, count.is_some());
+        self.settled.first_tokens = self.settled.chunks.first().map_or(0, |chunk| chunk.tokens);
+    }
+
+    fn has_text(&self) -> bool {
+        !self.settled.text.is_empty() || !self.settled.reasoning.is_empty()
+    }
+
+    fn plain_text(&self) -> String {
+        let raw = [self.settled.reasoning.as_slice(), &self.settled.text].concat();
+        tokclock_parser::event::unescape(&String::from_utf8_lossy(&raw)).into_owned()
+    }
+
+    fn outcome(&self, answer: &Answer, ending: &Ending) -> (Outcome, Option<ErrorClass>) {
+        let failed = |class| (Outcome::Error, Some(class));
+        match ending {
+            Ending::Ours(class @ (ErrorClass::Deadline | ErrorClass::Interrupt)) => {
+                return (Outcome::Cancelled, Some(*class));
+            }
+            Ending::Ours(class) | Ending::NoConnection(class, _) => return failed(*class),
+            Ending::Complete | Ending::Unclosed | Ending::Unreadable(_) | Ending::Broken(_) => {}
+        }
+        if let Some(head) = answer.head().filter(|head| !(200..300).contains(&head.status)) {
+            return failed(match head.status {
+                429 => ErrorClass::RateLimited,
+                300..400 => ErrorClass::Redirect,
+                _ => ErrorClass::HttpStatus,
+            });
+        }
+        if answer.unsupported_encoding() {
+            return failed(ErrorClass::UnsupportedEncoding);
+        }
+        if self.fault.is_some() {
+            return failed(ErrorClass::ServerErrorEvent);
+        }
+        if !self.saw_done {
+            match ending {
+                Ending::Unreadable(error) => return failed(class_of(error.kind)),
+                Ending::Broken(_) => return failed(ErrorClass::ConnReset),
+                _ => {}
+            }
+        }
+        if answer.not_streaming() {
+            return failed(ErrorClass::NotStreaming);
+        }
+        self.ended_well().map_or((Outcome::Ok, None), failed)
+    }
+
+    /// The class that a whole answer fails by, if it does.
+    fn ended_well(&self) -> Option<ErrorClass> {
+        let finished = self.settled.finish.is_some();
+        let generated = self.settled.events > 0 || self.token_ids > 0 || self.has_output_usage();
+        match (finished, generated) {
+            (true, _) => None,
+            (false, true) if self.saw_done || !self.stream => None,
+            (false, _) if self.settled.malformed_events > 0 => Some(ErrorClass::MalformedEvent),
+            (false, true) => Some(ErrorClass::StreamTruncated),
+            (false, false) => Some(ErrorClass::EmptyStream),
+        }
+    }
+
+    fn has_output_usage(&self) -> bool {
+        !self.stream && self.settled.usage.is_some()
+    }
+
+    fn error_text(&self, answer: &Answer, ending: &Ending) -> Option<String> {
+        let text = match ending {
+            Ending::NoConnection(_, text) => text.clone(),
+            Ending::Broken(errno) => std::io::Error::from_raw_os_error(*errno).to_string(),
+            Ending::Unreadable(error) if self.fault.is_none() && answer.error_body().is_empty() => {
+                error.to_string()
+            }
+            _ => match &self.fault {
+                Some(fault) => fault.clone(),
+                None => body_text(answer)?,
+            },
+        };
+        Some(text.chars().take(ERROR_TEXT_MAX).collect())
+    }
+}
+
+/// What is counted while one read is parsed.
+#[derive(Default)]
+struct Reading {
+    outputs: u32,
+    /// Something with a segment of its own came after the last output event.
+    followed: bool,
+}
+
+impl Reading {
+    /// A read has one stamp, that of its last segment: events that share it are not exact.
+    fn coalesced(&self) -> u32 {
+        if self.outputs >= 2 || (self.outputs == 1 && self.followed) { self.outputs } else { 0 }
+    }
+
+    fn last_shares(&self) -> bool {
+        self.outputs >= 2 || self.followed
+    }
+}
+
+fn class_of(kind: ErrorKind) -> ErrorClass {
+    match kind {
+        ErrorKind::ClosedEarly => ErrorClass::ConnClosedEarly,
+        ErrorKind::BodyTruncated => ErrorClass::BodyTruncated,
+        ErrorKind::SizeLimit => ErrorClass::SizeLimit,
+        _ => ErrorClass::BadFraming,
+    }
+}
+
+/// The message of an error body: that of its error object, else its beginning.
+fn body_text(answer: &Answer) -> Option<String> {
+    let body = answer.error_body();
+    if body.is_empty() {
+        return None;
+    }
+    let parsed: Option<serde_json::Value> = serde_json::from_slice(body).ok();
+    let message = parsed.as_ref().and_then(|value| {
+        let error = value.get("error").unwrap_or(value);
+        let text = error.get("message").or_else(|| value.get("detail")).unwrap_or(error);
+        text.as_str().map(str::to_owned)
+    });
+    Some(message.unwrap_or_else(|| String::from_utf8_lossy(body).trim().to_owned()))
+}

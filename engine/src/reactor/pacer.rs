@@ -1,0 +1,202 @@
+//! Starts what is due when it is due: the arrivals of an open loop, the users of a closed one.
+
+use std::os::fd::AsRawFd;
+
+use monoio::net::TcpStream;
+
+use super::core::Shared;
+use super::driver::Turn;
+use super::socket;
+
+/// How far ahead of a due time the pacer wakes at least, ns.
+const MARGIN_MIN_NS: u64 = 30_000;
+/// And at most.
+const MARGIN_MAX_NS: u64 = 300_000;
+/// The last stretch is waited out without giving way, ns.
+const HARD_SPIN_NS: u64 = 2_000;
+/// Longest sleep, ns, so that an end of the run is noticed.
+const SLEEP_MAX_NS: u64 = 50_000_000;
+/// A turn shorter than this let nobody else work: it was waiting, ns.
+const EMPTY_TURN_NS: u64 = 3_000;
+/// After so many starts in a row the others get a turn.
+const BURST: u32 = 16;
+
+/// How far ahead to wake, from how late wake-ups have been.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Margin {
+    /// Estimate of the 99th percentile of lateness, ns.
+    late_ns: f64,
+}
+
+impl Margin {
+    /// Starts careful.
+    pub(crate) fn new() -> Self {
+        Self { late_ns: 100_000.0 }
+    }
+
+    /// A wake-up came `late_ns` after its time. A stochastic quantile estimate: a step up for a value
+    /// above it weighs 99 times a step down, so it settles where 1 % lies above.
+    pub(crate) fn observe(&mut self, late_ns: u64) {
+        let step = (self.late_ns * 0.02).max(200.0);
+        if late_ns as f64 > self.late_ns {
+            self.late_ns += step * 0.99;
+        } else {
+            self.late_ns -= step * 0.01;
+        }
+        self.late_ns = self.late_ns.clamp(0.0, 10_000_000.0);
+    }
+
+    /// The margin, ns.
+    pub(crate) fn ns(self) -> u64 {
+        (self.late_ns as u64).clamp(MARGIN_MIN_NS, MARGIN_MAX_NS)
+    }
+
+    /// The estimate, ns.
+    pub(crate) fn late_ns(self) -> u64 {
+        self.late_ns as u64
+    }
+}
+
+/// What waits for due times on one reactor.
+pub(crate) struct Pacer {
+    core: Shared,
+    timer: TcpStream,
+    turn: Turn,
+    margin: Margin,
+    spin_ns: u64,
+}
+
+impl Pacer {
+    /// Must be made inside the runtime.
+    ///
+    /// # Errors
+    /// When no descriptor is left.
+    pub(crate) fn new(core: Shared) -> std::io::Result<Self> {
+        let timer = socket::waitable(socket::timerfd(libc::CLOCK_MONOTONIC)?)?;
+        Ok(Self { core, timer, turn: Turn::new()?, margin: Margin::new(), spin_ns: 0 })
+    }
+
+    /// Starts all arrivals of `schedule`, `(index, due)` in order, until it or the run ends.
+    pub(crate) async fn arrivals(mut self, schedule: impl Iterator<Item = (u64, u64)>) {
+        let mut burst = 0;
+        for (index, due) in schedule {
+            if due >= self.core.borrow().start.window.end() || !self.wait_until(due).await {
+                break;
+            }
+            self.core.borrow_mut().arrive(index, due);
+            self.give_way(&mut burst).await;
+        }
+        self.end();
+    }
+
+    /// Starts the users of a closed loop at the instants of `starts`, in order.
+    pub(crate) async fn users(mut self, starts: impl Iterator<Item = u64>) {
+        let mut burst = 0;
+        for start in starts {
+            if !self.wait_until(start).await {
+                break;
+            }
+            self.core.borrow_mut().user_free(start);
+            self.give_way(&mut burst).await;
+        }
+        self.end();
+    }
+
+    fn end(self) {
+        let mut core = self.core.borrow_mut();
+        core.paced_out = true;
+        let tally = core.recorder.tally();
+        tally.spin_ns += self.spin_ns;
+        tally.wake_late_p99_ns = self.margin.late_ns();
+    }
+
+    async fn give_way(&self, burst: &mut u32) {
+        *burst += 1;
+        if *burst >= BURST {
+            *burst = 0;
+            self.turn.take().await;
+        }
+    }
+
+    /// Waits for `due`. Returns false if the run ended before.
+    async fn wait_until(&mut self, due: u64) -> bool {
+        loop {
+            let (now, issuing, clock_at) = self.look(due);
+            if !issuing {
+                return false;
+            }
+            if now + self.margin.ns() >= due {
+                break;
+            }
+            let wake = (due - self.margin.ns()).min(now + SLEEP_MAX_NS);
+            let fd = self.timer.as_raw_fd();
+            socket::arm(fd, clock_at - due + wake);
+            let _ = self.timer.readable(false).await;
+            let _ = socket::drain(fd);
+            let late = self.now().saturating_sub(wake);
+            self.margin.observe(late);
+        }
+        self.spin(due).await;
+        true
+    }
+
+    /// Gives way until shortly before `due`, then waits it out.
+    async fn spin(&mut self, due: u64) {
+        let mut now = self.now();
+        while now + HARD_SPIN_NS < due {
+            self.turn.take().await;
+            let after = self.now();
+            if after - now < EMPTY_TURN_NS {
+                self.spin_ns += after - now;
+            }
+            now = after;
+        }
+        let clock = self.core.borrow();
+        let start = now;
+        while now < due {
+            std::hint::spin_loop();
+            now = clock.clock.now();
+        }
+        self.spin_ns += now - start;
+    }
+
+    fn now(&self) -> u64 {
+        self.core.borrow().clock.now()
+    }
+
+    /// Now, whether requests are still issued, and `due` on CLOCK_MONOTONIC.
+    fn look(&self, due: u64) -> (u64, bool, u64) {
+        let core = self.core.borrow();
+        (core.clock.now(), core.issuing, core.clock.monotonic(due))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_margin_follows_the_lateness_of_wake_ups_within_bounds() {
+        let mut margin = Margin::new();
+        for _ in 0..100_000 {
+            margin.observe(5_000);
+        }
+        assert_eq!(margin.ns(), MARGIN_MIN_NS, "a quick host needs little");
+        for _ in 0..1_000 {
+            margin.observe(2_000_000);
+        }
+        assert_eq!(margin.ns(), MARGIN_MAX_NS, "a slow one gets no more than the bound");
+    }
+
+    #[test]
+    fn one_wake_up_in_a_hundred_lies_above_the_estimate() {
+        let mut margin = Margin::new();
+        // Lateness uniform over 0..100 µs, in a fixed order that visits all of it.
+        let mut late = 0_u64;
+        for _ in 0..200_000 {
+            late = (late + 61_803) % 100_000;
+            margin.observe(late);
+        }
+        assert!((95_000..=102_000).contains(&margin.late_ns()), "{}", margin.late_ns());
+    }
+}

@@ -1,0 +1,173 @@
+//! From readiness to record: the hot path. No allocation, no lock, no system call but the receive.
+
+use super::conn::State;
+use super::core::Core;
+use super::exchange::{Arrived, Ending, Progress, ReadCount};
+use super::socket::{self, Received};
+use crate::record::ReadNote;
+
+/// How much earlier than the call that found the socket empty a stamp may be, ns: the stamp is taken
+/// before the segment is queued.
+const STAMP_SLACK_NS: u64 = 100_000;
+
+/// What becomes of a connection's task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum After {
+    /// It waits for more.
+    Keep,
+    /// It ends.
+    Close,
+}
+
+/// Gives a read its two times.
+///
+/// The kernel's stamp is accepted if it lies between the call that last found the socket empty (less
+/// a little) and now; else the moment of handling is used. So no step of the wall clock can move a
+/// latency by more than that read's own lag.
+#[inline]
+fn arrived(stamp: Option<u64>, empty_at: u64, observed: u64) -> (Arrived, Option<u64>) {
+    match stamp {
+        Some(at) if at <= observed && at >= empty_at.saturating_sub(STAMP_SLACK_NS) => {
+            (Arrived { arrival: at, observed }, Some(observed - at))
+        }
+        _ => (Arrived { arrival: observed, observed }, None),
+    }
+}
+
+impl Core {
+    /// Connection `id` is readable: takes all that is there.
+    pub(crate) fn receive(&mut self, id: usize) -> After {
+        loop {
+            let conn = &self.conns[id];
+            if conn.state == State::Closed {
+                return After::Close;
+            }
+            let before = self.clock.now();
+            let received = socket::receive(conn.fd, &mut self.buffer);
+            let observed = self.clock.now();
+            match received {
+                Received::Bytes { len, real_ns } => {
+                    let stamp = (real_ns != 0).then(|| self.clock.at_real(real_ns));
+                    if self.on_bytes(id, len, stamp, observed) == After::Close {
+                        return After::Close;
+                    }
+                    // A short read is proof that nothing more was there.
+                    if len < self.buffer.len() {
+                        self.conns[id].empty_at = before;
+                        return After::Keep;
+                    }
+                }
+                Received::Empty => {
+                    self.conns[id].empty_at = before;
+                    return After::Keep;
+                }
+                Received::Eof => return self.on_end(id, None, observed),
+                Received::Broken(errno) => return self.on_end(id, Some(errno), observed),
+            }
+        }
+    }
+
+    #[inline]
+    fn on_bytes(&mut self, id: usize, len: usize, stamp: Option<u64>, observed: u64) -> After {
+        let conn = &mut self.conns[id];
+        if conn.state != State::Busy {
+            // Bytes that answer no request: the connection cannot be trusted.
+            self.close(id);
+            return After::Close;
+        }
+        let (at, lag) = arrived(stamp, conn.empty_at, observed);
+        conn.active_at = at.arrival.max(conn.active_at);
+        conn.reads_since += 1;
+        let bytes = &self.buffer[..len];
+        let (progress, count) = conn.exchange.on_read(&mut conn.answer, bytes, at);
+        if conn.is_written()
+            && let Some(prepared) = conn.prepared.take()
+        {
+            self.feed.give_back(prepared.bytes);
+        }
+        let client_coalesced = if count.outputs >= 2 { self.slow_share(id, len, count) } else { 0 };
+        self.recorder.read(ReadNote {
+            observed,
+            lag,
+            outputs: count.outputs,
+            coalesced: count.coalesced,
+            client_coalesced,
+        });
+        match progress {
+            Progress::Open => After::Keep,
+            Progress::Ended { clean } => {
+                if clean && self.conns[id].is_written() {
+                    self.rest(id);
+                    self.settle(id, &Ending::Complete, observed);
+                    After::Keep
+                } else {
+                    self.settle(id, &Ending::Complete, observed);
+                    self.close(id);
+                    After::Close
+                }
+            }
+            Progress::Unreadable(error) => {
+                self.settle(id, &Ending::Unreadable(error), observed);
+                self.close(id);
+                After::Close
+            }
+        }
+    }
+
+    /// Of the output events of a read that holds several, those that share it because we were slow:
+    /// all of them, if the bytes came in more segments than their number needs.
+    ///
+    /// Segments are counted since the last look, less one for each read since then, so a server that
+    /// batches (one segment) and a slow client (several) can be told apart.
+    fn slow_share(&mut self, id: usize, len: usize, count: ReadCount) -> u32 {
+        let conn = &mut self.conns[id];
+        let segments = socket::segments(conn.fd);
+        let since = segments.data_in.wrapping_sub(conn.segments_seen);
+        let own = since.saturating_sub(conn.reads_since.saturating_sub(1));
+        let first_look = conn.segments_seen == 0;
+        conn.segments_seen = segments.data_in;
+        conn.reads_since = 0;
+        let needed = len.div_ceil(segments.mss.max(1) as usize);
+        if segments.mss > 0 && !first_look && own as usize > needed { count.outputs } else { 0 }
+    }
+
+    /// The peer closed its side, or the connection broke.
+    fn on_end(&mut self, id: usize, errno: Option<i32>, observed: u64) -> After {
+        let conn = &mut self.conns[id];
+        if conn.state != State::Busy {
+            self.close(id);
+            return After::Close;
+        }
+        let at = Arrived { arrival: observed, observed };
+        let ending = match (conn.ours, errno) {
+            (Some(class), _) => Ending::Ours(class),
+            (None, Some(errno)) => Ending::Broken(errno),
+            (None, None) => conn.exchange.on_eof(&mut conn.answer, at),
+        };
+        self.settle_or_replace(id, &ending, observed);
+        After::Close
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_between_the_empty_socket_and_now_is_the_arrival() {
+        let (at, lag) = arrived(Some(1_000_000), 990_000, 1_020_000);
+        assert_eq!((at.arrival, at.observed, lag), (1_000_000, 1_020_000, Some(20_000)));
+        let (at, lag) = arrived(Some(900_000), 1_000_000, 1_020_000);
+        assert_eq!((at.arrival, lag), (900_000, Some(120_000)), "within the slack");
+    }
+
+    #[test]
+    fn a_step_of_the_wall_clock_moves_no_latency() {
+        for stamp in [1_020_001, 899_999, 2_000_000_000, 0] {
+            let (at, lag) = arrived(Some(stamp), 1_000_000, 1_020_000);
+            assert_eq!((at.arrival, lag), (1_020_000, None));
+        }
+        let (at, lag) = arrived(None, 0, 1_020_000);
+        assert_eq!((at.arrival, lag), (1_020_000, None));
+    }
+}

@@ -1,0 +1,40 @@
+//! Takes the cold send and receive path out of the figures: one request without effect per reactor,
+//! before the run, which also shows whether kernel stamps come.
+
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use super::setup::ReactorSetup;
+use super::socket::{self, Received};
+
+/// How long the answer may take; a slow server delays the start by no more.
+const PATIENCE: Duration = Duration::from_millis(300);
+
+/// Sends the warm-up request and reads what comes. Failures are of no matter here: the run itself
+/// will meet and count them.
+pub(crate) async fn warm(setup: &ReactorSetup, buffer: &mut [u8]) {
+    monoio::select! {
+        () = exchange(setup, buffer) => {}
+        () = monoio::time::sleep(PATIENCE) => {}
+    }
+}
+
+async fn exchange(setup: &ReactorSetup, buffer: &mut [u8]) {
+    let opened = socket::connect(setup.address, setup.stamped, true)
+        .and_then(|socket| monoio::net::TcpStream::from_std(socket.into()));
+    let Ok(stream) = opened else { return };
+    let fd = stream.as_raw_fd();
+    if stream.writable(false).await.is_err() || socket::take_error(fd).is_some() {
+        return;
+    }
+    if socket::send(fd, &setup.warm_request).is_err() {
+        return;
+    }
+    // The request asks the server to close afterwards, so the end is the end of the answer.
+    while stream.readable(false).await.is_ok() {
+        match socket::receive(fd, buffer) {
+            Received::Bytes { .. } | Received::Empty => {}
+            Received::Eof | Received::Broken(_) => return,
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The measurement window, as all reactors of a run see it while it takes shape.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use super::Phase;
+use crate::workload::{Stop, Warmup};
+
+/// Where the measured part begins and ends, ns since the run's start.
+///
+/// Both are known in advance when they are given as times. A warm-up by requests ends with the first
+/// measured request, so whichever reactor issues it says when that was.
+#[derive(Debug)]
+pub struct Window {
+    start: AtomicU64,
+    end: AtomicU64,
+    /// Requests of the warm-up, when it is given so.
+    warmup_requests: u64,
+    duration_ns: Option<u64>,
+}
+
+impl Window {
+    /// The window of a run that begins to issue at `begin`.
+    #[must_use]
+    pub fn new(stop: &Stop, begin: u64) -> Self {
+        let (start, warmup_requests) = match stop.warmup {
+            Warmup::None => (begin, 0),
+            Warmup::Time(ns) => (begin.saturating_add(ns), 0),
+            Warmup::Requests(0) => (begin, 0),
+            Warmup::Requests(requests) => (u64::MAX, requests),
+        };
+        let end = match stop.duration_ns {
+            Some(duration) if start != u64::MAX => start.saturating_add(duration),
+            _ => u64::MAX,
+        };
+        Self {
+            start: AtomicU64::new(start),
+            end: AtomicU64::new(end),
+            warmup_requests,
+            duration_ns: stop.duration_ns,
+        }
+    }
+
+    /// The first measured instant; `u64::MAX` while unknown.
+    #[must_use]
+    pub fn start(&self) -> u64 {
+        self.start.load(Relaxed)
+    }
+
+    /// The first instant after the measured part; `u64::MAX` while unknown.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.end.load(Relaxed)
+    }
+
+    /// Ends the measured part now, if it has not ended: an interrupt.
+    pub fn cut(&self, now: u64) {
+        self.end.fetch_min(now, Relaxed);
+    }
+
+    /// Request `index` begins at `origin`: in which part of the run is that?
+    pub fn phase(&self, index: u64, origin: u64) -> Phase {
+        if self.warmup_requests > 0 {
+            if index < self.warmup_requests {
+                return Phase::Warmup;
+            }
+            let before = self.start.fetch_min(origin, Relaxed);
+            if let (Some(duration), true) = (self.duration_ns, origin < before) {
+                self.end.store(origin.saturating_add(duration), Relaxed);
+            }
+        }
+        if origin < self.start() {
+            Phase::Warmup
+        } else if origin >= self.end() {
+            Phase::Drain
+        } else {
+            Phase::Measure
+        }
+    }
+
+    /// Whether something that arrived at `at` counts in rates.
+    #[must_use]
+    pub fn holds(&self, at: u64) -> bool {
+        at >= self.start() && at < self.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stop(warmup: Warmup, duration_ns: Option<u64>) -> Stop {
+        Stop { requests: Some(10), duration_ns, warmup, drain_ns: 0 }
+    }
+
+    #[test]
+    fn times_are_known_in_advance() {
+        let window = Window::new(&stop(Warmup::Time(100), Some(50)), 7);
+        assert_eq!(window.phase(0, 106), Phase::Warmup);
+        assert_eq!(window.phase(1, 107), Phase::Measure);
+        assert_eq!(window.phase(2, 156), Phase::Measure);
+        assert_eq!(window.phase(3, 157), Phase::Drain);
+    }
+
+    #[test]
+    fn a_warm_up_by_requests_ends_with_the_first_measured_one() {
+        let window = Window::new(&stop(Warmup::Requests(2), Some(50)), 0);
+        assert_eq!(window.phase(1, 20), Phase::Warmup);
+        assert!(!window.holds(20), "nothing counts before the first measured request");
+        assert_eq!(window.phase(2, 30), Phase::Measure);
+        assert_eq!((window.start(), window.end()), (30, 80));
+        assert_eq!(window.phase(3, 80), Phase::Drain);
+    }
+
+    #[test]
+    fn an_interrupt_ends_the_window_and_never_lengthens_it() {
+        let window = Window::new(&stop(Warmup::None, Some(50)), 0);
+        window.cut(40);
+        window.cut(45);
+        assert_eq!(window.end(), 40);
+    }
+}

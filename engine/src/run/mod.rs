@@ -1,0 +1,434 @@
+//! One load point from start to end: reactors, feeder and writer are started, joined, and what they
+//! bring is handed on as [`Facts`].
+
+mod host;
+mod preflight;
+mod progress;
+
+pub use crate::reactor::probe::{Located, ProbeError, locate, models, reach, wait_ready};
+pub use crate::reactor::Control;
+pub use preflight::{check, cpus};
+pub use progress::{Progress, Snapshot};
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokclock_parser::answer::Settings;
+
+use crate::clock::RunClock;
+use crate::measure::Facts;
+use crate::plan::{Plan, PlanError};
+use crate::reactor::{
+    ANSWER_LIMITS, Count, Deadlines, DriverName, Ended, FeedEnd, Gauge, Reactor, ReactorSetup,
+    RecorderPlan, Start, feed, feed_closed, feed_open, spawn_low, stamp_keeper,
+};
+use crate::record::{Annotate, Pooled, SecondPooled, Settled, Spill, Window, WriterRings, rings};
+use crate::workload::{Close, Dialect, Load, Overflow, Stamps, Workload};
+
+/// Name of the file of finished requests in a result directory.
+pub const REQUESTS_FILE: &str = "requests.jsonl";
+/// Finished requests that a reactor may be ahead of the writer.
+const RECORD_RING: usize = 8192;
+/// How often the writer looks.
+const WRITER_NAP: Duration = Duration::from_millis(50);
+/// How long the first bodies may take.
+const PRIMING: Duration = Duration::from_secs(2);
+/// How long a reactor may take to set itself up.
+const SETTING_UP: Duration = Duration::from_secs(20);
+
+/// Where a run's results go, and its name.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// An existing directory; `requests.jsonl` is created there.
+    pub out_dir: PathBuf,
+    /// Starts every request id: unique to the run.
+    pub run_id: String,
+    /// How long name resolution took, ns, for the record.
+    pub resolve_ns: u64,
+}
+
+/// Why a run could not be made, or not to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The workload cannot be carried out.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The server cannot be used.
+    #[error(transparent)]
+    Probe(#[from] ProbeError),
+    /// This host lacks something.
+    #[error("{0}")]
+    Host(String),
+    /// Results could not be written.
+    #[error("cannot write {path}: {reason}; what was measured until then is kept")]
+    Write {
+        /// The file.
+        path: String,
+        /// What the kernel said.
+        reason: String,
+    },
+    /// A part of the engine failed.
+    #[error("the run ended early: {0}; this is a bug, what was measured until then is kept")]
+    Broken(String),
+}
+
+/// Carries out `workload`.
+///
+/// # Errors
+/// It could not start, or its results could not be written.
+pub fn run(
+    workload: &Workload,
+    setup: &Setup,
+    control: &Arc<Control>,
+    progress: &Progress,
+) -> Result<Facts, RunError> {
+    let plan = Arc::new(Plan::new(workload, &setup.run_id)?);
+    let stamped = workload.client.stamps == Stamps::Kernel;
+    let _keeper = if stamped { stamp_keeper().ok() } else { None };
+    let steal = host::Steal::now();
+    let clock = RunClock::start();
+    let all = host_cpus(workload)?;
+    let reactors = reactor_count(workload);
+    let gauges: Vec<Arc<Gauge>> = (0..reactors).map(|_| Arc::default()).collect();
+    let mut crew = Crew::assemble(workload, &plan, &clock, &all[..reactors])?;
+    crew.primed.recv_timeout(PRIMING).ok();
+    let driver = crew.readied(reactors)?;
+    let requests = setup.out_dir.join(REQUESTS_FILE);
+    let notes = Notes {
+        plan: Arc::clone(&plan),
+        count: counter(workload),
+        keep_chunks: workload.client.keep_chunks,
+        keep_text: workload.client.keep_text,
+    };
+    let rings = std::mem::take(&mut crew.writer_rings);
+    let spill = Spill::create(&requests, rings, notes).map_err(|error| write_error(&requests, &error))?;
+    let begin = clock.now() + 1_000_000;
+    let window = Arc::new(Window::new(&workload.stop, begin));
+    let writer = Writer::spawn(spill, Arc::clone(control))?;
+    progress.begin(workload, &gauges, plan.total());
+    for (go, gauge) in crew.go.iter().zip(&gauges) {
+        let _ = go.send(Start {
+            begin,
+            window: Arc::clone(&window),
+            control: Arc::clone(control),
+            gauge: Arc::clone(gauge),
+        });
+    }
+    let (ended, lost) = crew.join();
+    let end = clock.now();
+    let mut tallies = Vec::new();
+    let mut rest = Vec::new();
+    for Ended { tally, second, waiting } in ended {
+        tallies.push(tally);
+        rest.push((second, waiting));
+    }
+    let pooled = writer.finish(rest, &requests)?;
+    if lost > 0 {
+        return Err(RunError::Broken(format!("{lost} of {reactors} reactors stopped")));
+    }
+    Ok(Facts {
+        start_monotonic_ns: clock.origin_monotonic_ns(),
+        start_realtime_ns: clock.origin_realtime_ns(),
+        window_start: window.start().min(end),
+        window_end: window.end().min(end),
+        window_by_requests: workload.stop.duration_ns.is_none(),
+        end,
+        interrupted: control.is_stopped(),
+        driver: driver.driver.to_owned(),
+        ring: driver.ring.to_owned(),
+        kernel_stamps: stamped,
+        tallies,
+        pooled,
+        steal_share: steal.share(),
+        resolve_ns: setup.resolve_ns,
+        ramp_ns: ramp_ns(workload),
+    })
+}
+
+/// Everything that was started for a run.
+struct Crew {
+    reactors: Vec<JoinHandle<Option<Ended>>>,
+    ready: mpsc::Receiver<std::io::Result<DriverName>>,
+    go: Vec<mpsc::Sender<Start>>,
+    primed: mpsc::Receiver<()>,
+    feeder: JoinHandle<()>,
+    writer_rings: Vec<WriterRings>,
+}
+
+impl Crew {
+    fn assemble(
+        workload: &Workload,
+        plan: &Arc<Plan>,
+        clock: &RunClock,
+        cpus: &[core_affinity::CoreId],
+    ) -> Result<Self, RunError> {
+        let reactors = cpus.len() as u64;
+        let (said_ready, ready) = mpsc::channel();
+        let mut ends = Vec::new();
+        let mut parts = Vec::new();
+        let mut go = Vec::new();
+        let mut writer_rings = Vec::new();
+        for (number, cpu) in cpus.iter().enumerate() {
+            let users = users_of(workload, number as u64, reactors);
+            let depth = matches!(workload.load, Load::Closed { .. }).then_some(users.len() as u64);
+            let (feed, end, bell) = feed(depth).map_err(host_error)?;
+            let (recorder_rings, writer) = rings(RECORD_RING);
+            let (said_go, go_in) = mpsc::channel();
+            parts.push(Reactor {
+                setup: Arc::new(reactor_setup(workload, number as u64, reactors, *cpu)),
+                plan: Arc::clone(plan),
+                clock: clock.clone(),
+                feed,
+                bell,
+                rings: recorder_rings,
+                recorder: RecorderPlan {
+                    keep_chunks: workload.client.keep_chunks,
+                    seed: workload.seed,
+                    ramp_ns: ramp_ns(workload),
+                },
+                users,
+                ready: said_ready.clone(),
+                go: go_in,
+            });
+            ends.push(end);
+            go.push(said_go);
+            writer_rings.push(writer);
+        }
+        let (said_primed, primed) = mpsc::channel();
+        let feeder = spawn_feeder(workload, plan, ends, said_primed)?;
+        let mut running = Vec::new();
+        for mut reactor in parts {
+            reactor.feed.serve_by(feeder.thread().clone());
+            running.push(reactor.spawn().map_err(host_error)?);
+        }
+        Ok(Self { reactors: running, ready, go, primed, feeder, writer_rings })
+    }
+
+    /// Waits until every reactor is warm. They all run on the same driver.
+    fn readied(&self, reactors: usize) -> Result<DriverName, RunError> {
+        let mut name = None;
+        for _ in 0..reactors {
+            let ready = self.ready.recv_timeout(SETTING_UP);
+            let ready = ready.map_err(|_| RunError::Broken("a reactor did not start".to_owned()))?;
+            name = Some(ready.map_err(host_error)?);
+        }
+        name.ok_or_else(|| RunError::Broken("there is no reactor".to_owned()))
+    }
+
+    /// Waits for the end of all; returns what they bring and how many brought nothing.
+    fn join(self) -> (Vec<Ended>, usize) {
+        let mut ended = Vec::new();
+        let mut lost = 0;
+        for reactor in self.reactors {
+            match reactor.join() {
+                Ok(Some(one)) => ended.push(one),
+                Ok(None) | Err(_) => lost += 1,
+            }
+        }
+        let _ = self.feeder.join();
+        (ended, lost)
+    }
+}
+
+fn spawn_feeder(
+    workload: &Workload,
+    plan: &Arc<Plan>,
+    ends: Vec<FeedEnd>,
+    primed: mpsc::Sender<()>,
+) -> Result<JoinHandle<()>, RunError> {
+    let plan = Arc::clone(plan);
+    let is_closed = matches!(workload.load, Load::Closed { .. });
+    spawn_low("feeder", move || {
+        let primed = move || {
+            let _ = primed.send(());
+        };
+        if is_closed {
+            feed_closed(&plan, ends, primed);
+        } else {
+            feed_open(&plan, ends, primed);
+        }
+    })
+    .map_err(host_error)
+}
+
+/// The thread that appends finished requests.
+struct Writer {
+    thread: JoinHandle<Spill<Notes>>,
+    over: mpsc::Sender<()>,
+}
+
+impl Writer {
+    fn spawn(mut spill: Spill<Notes>, control: Arc<Control>) -> Result<Self, RunError> {
+        let (over, ended) = mpsc::channel();
+        let thread = spawn_low("writer", move || {
+            while ended.recv_timeout(WRITER_NAP) == Err(mpsc::RecvTimeoutError::Timeout) {
+                spill.turn();
+                if spill.has_failed() {
+                    control.stop();
+                }
+            }
+            spill
+        })
+        .map_err(host_error)?;
+        Ok(Self { thread, over })
+    }
+
+    fn finish(
+        self,
+        rest: Vec<(SecondPooled, Vec<Settled>)>,
+        path: &Path,
+    ) -> Result<Pooled, RunError> {
+        drop(self.over);
+        let spill =
+            self.thread.join().map_err(|_| RunError::Broken("the writer stopped".to_owned()))?;
+        spill.finish(rest).map_err(|error| write_error(path, &error))
+    }
+}
+
+/// What the writer knows of the run.
+struct Notes {
+    plan: Arc<Plan>,
+    count: Option<Arc<Count>>,
+    keep_chunks: bool,
+    keep_text: bool,
+}
+
+impl Annotate for Notes {
+    fn request_id(&self, index: u64) -> String {
+        self.plan.request_id(index)
+    }
+
+    fn count(&self, text: &str) -> Option<u64> {
+        self.count.as_ref().map(|count| count(text))
+    }
+
+    fn keep_chunks(&self) -> bool {
+        self.keep_chunks
+    }
+
+    fn keep_text(&self) -> bool {
+        self.keep_text
+    }
+}
+
+fn counter(workload: &Workload) -> Option<Arc<Count>> {
+    let tokenizer = workload.content.tokenizer;
+    workload
+        .content
+        .tokenizer_chosen
+        .then(|| Arc::new(move |text: &str| crate::plan::prompt::count(tokenizer, text)) as Arc<Count>)
+}
+
+fn reactor_setup(
+    workload: &Workload,
+    number: u64,
+    reactors: u64,
+    cpu: core_affinity::CoreId,
+) -> ReactorSetup {
+    let target = &workload.target;
+    let is_closed = matches!(workload.load, Load::Closed { .. });
+    let (cap, overflow) = match workload.load {
+        Load::Closed { .. } => (None, Overflow::Wait),
+        Load::Open { max_in_flight, overflow, .. } => {
+            (max_in_flight.map(|all| share_of(all, number, reactors)), overflow)
+        }
+    };
+    let dialect = match target.dialect {
+        Dialect::OpenaiChat => tokclock_parser::dialect::Dialect::OpenaiChat,
+        Dialect::OpenaiCompletions => tokclock_parser::dialect::Dialect::OpenaiCompletions,
+    };
+    ReactorSetup {
+        reactor: number as u32,
+        reactors: reactors as u32,
+        cpu: Some(cpu),
+        address: target.address,
+        warm_request: warm_request(workload),
+        stamped: workload.client.stamps == Stamps::Kernel,
+        reset: workload.client.close == Close::Rst,
+        load: workload.load,
+        is_closed,
+        cap,
+        overflow,
+        deadlines: Deadlines::new(workload.limits, is_closed),
+        answers: Settings { dialect, stream: target.stream, limits: ANSWER_LIMITS },
+        gather_text: workload.client.keep_text || workload.content.tokenizer_chosen,
+        count: counter(workload),
+        drain_ns: workload.stop.drain_ns,
+    }
+}
+
+fn warm_request(workload: &Workload) -> Vec<u8> {
+    let target = &workload.target;
+    let located = Located {
+        url: target.url.clone(),
+        address: target.address,
+        host: target.host.clone(),
+        base_path: String::new(),
+        path: target.path.clone(),
+        resolve_ns: 0,
+    };
+    let base = target.path.split("/chat/completions").next().unwrap_or_default();
+    let base = base.split("/completions").next().unwrap_or_default();
+    crate::reactor::probe::get_request(&located, &format!("{base}/models"), &target.headers)
+}
+
+/// Starts of the users of one reactor, ns after the load's begin. User *u* belongs to reactor
+/// *u mod n*, so the parts add up for any n.
+fn users_of(workload: &Workload, number: u64, reactors: u64) -> Vec<u64> {
+    let Load::Closed { users, ramp_ns } = workload.load else { return Vec::new() };
+    (number..users)
+        .step_by(reactors as usize)
+        .map(|user| (u128::from(user) * u128::from(ramp_ns) / u128::from(users)) as u64)
+        .collect()
+}
+
+/// The part of `all` that reactor `number` of so many has; the parts add up.
+fn share_of(all: u64, number: u64, reactors: u64) -> u64 {
+    all / reactors + u64::from(number < all % reactors)
+}
+
+fn ramp_ns(workload: &Workload) -> u64 {
+    match workload.load {
+        Load::Closed { ramp_ns, .. } => ramp_ns,
+        Load::Open { .. } => 0,
+    }
+}
+
+/// As many reactors as were asked for, but none without a user or a place in flight.
+fn reactor_count(workload: &Workload) -> usize {
+    let most = match workload.load {
+        Load::Closed { users, .. } => users,
+        Load::Open { max_in_flight, .. } => max_in_flight.unwrap_or(u64::MAX),
+    };
+    workload.client.cpus.len().min(usize::try_from(most).unwrap_or(usize::MAX)).max(1)
+}
+
+fn host_cpus(workload: &Workload) -> Result<Vec<core_affinity::CoreId>, RunError> {
+    preflight::chosen_cpus(&workload.client.cpus)
+}
+
+fn host_error(error: std::io::Error) -> RunError {
+    RunError::Host(format!("this host does not let the run start: {error}"))
+}
+
+fn write_error(path: &Path, error: &std::io::Error) -> RunError {
+    RunError::Write { path: path.display().to_string(), reason: error.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_a_whole_add_up_for_any_number_of_reactors() {
+        for all in [1, 2, 7, 64, 1000] {
+            for reactors in 1..=8 {
+                let sum: u64 = (0..reactors).map(|number| share_of(all, number, reactors)).sum();
+                assert_eq!(sum, all);
+            }
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! What is checked before load starts, so that a lack of ours is never blamed on the server.
+
+use super::RunError;
+use crate::reactor::probe::{Located, reach};
+use crate::workload::{Load, Workload};
+
+/// Descriptors that a run needs beside its connections.
+const SPARE_DESCRIPTORS: u64 = 96;
+
+/// The CPUs that this process may use, as the kernel numbers them. Ask once, before any thread is
+/// pinned: a pinned thread sees only its own.
+#[must_use]
+pub fn cpus() -> Vec<usize> {
+    core_affinity::get_core_ids().unwrap_or_default().into_iter().map(|cpu| cpu.id).collect()
+}
+
+/// The CPUs with these positions in the list of those that this process may use.
+pub(super) fn chosen_cpus(positions: &[usize]) -> Result<Vec<core_affinity::CoreId>, RunError> {
+    let all = core_affinity::get_core_ids().unwrap_or_default();
+    if positions.is_empty() {
+        return Err(RunError::Host("no reactor: give --reactors or --cpus".to_owned()));
+    }
+    let chosen = positions.iter().map(|&position| all.get(position).copied());
+    chosen.collect::<Option<Vec<_>>>().ok_or_else(|| {
+        RunError::Host(format!(
+            "{} reactors, but this process may use {} CPUs only; give fewer --reactors",
+            positions.len(),
+            all.len()
+        ))
+    })
+}
+
+/// Checks that this host can carry `workload` and that the server answers. Returns notes for the
+/// user.
+///
+/// # Errors
+/// Something is missing: what, how much, and what to do.
+pub fn check(workload: &Workload) -> Result<Vec<String>, RunError> {
+    let mut notes = Vec::new();
+    chosen_cpus(&workload.client.cpus)?;
+    let connections = match workload.load {
+        Load::Closed { users, .. } => Some(users),
+        Load::Open { max_in_flight, .. } => max_in_flight,
+    };
+    descriptors(connections, &mut notes)?;
+    if !workload.target.address.ip().is_unspecified() {
+        ports(connections)?;
+    }
+    let target = &workload.target;
+    let base_path = target.path.rsplit_once("/chat").or(target.path.rsplit_once('/'));
+    let located = Located {
+        url: target.url.clone(),
+        address: target.address,
+        host: target.host.clone(),
+        base_path: base_path.map_or_else(String::new, |(base, _)| base.to_owned()),
+        path: target.path.clone(),
+        resolve_ns: 0,
+    };
+    reach(&located, &target.headers)?;
+    Ok(notes)
+}
+
+/// Raises the limit on open files as far as is needed and allowed.
+fn descriptors(connections: Option<u64>, notes: &mut Vec<String>) -> Result<(), RunError> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is a valid place for the answer.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } != 0 {
+        return Ok(());
+    }
+    let needed = connections.map_or(limit.rlim_max, |some| some.saturating_add(SPARE_DESCRIPTORS));
+    if limit.rlim_cur < needed {
+        let raised = libc::rlimit { rlim_cur: needed.min(limit.rlim_max), ..limit };
+        // SAFETY: the new limit is valid; a refusal changes nothing.
+        if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const raised) } == 0 {
+            limit = raised;
+        }
+    }
+    let room = limit.rlim_cur.saturating_sub(SPARE_DESCRIPTORS);
+    match connections {
+        Some(wanted) if wanted > room => Err(RunError::Host(format!(
+            "{wanted} connections need {needed} open files, but RLIMIT_NOFILE allows {}: \
+             raise it (ulimit -Hn {needed}), or use at most {room} connections",
+            limit.rlim_cur
+        ))),
+        None if room < 4_000 => {
+            notes.push(format!(
+                "RLIMIT_NOFILE leaves {room} connections; an open loop may need more \
+                 (--max-in-flight bounds it)"
+            ));
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// One address has only so many local ports towards one server.
+fn ports(connections: Option<u64>) -> Result<(), RunError> {
+    let Some(wanted) = connections else { return Ok(()) };
+    let Ok(text) = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range") else {
+        return Ok(());
+    };
+    let bounds: Vec<u64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    let &[low, high] = bounds.as_slice() else { return Ok(()) };
+    let room = high.saturating_sub(low) + 1;
+    if wanted > room {
+        return Err(RunError::Host(format!(
+            "{wanted} connections to one address need as many local ports, but there are {room}: \
+             widen net.ipv4.ip_local_port_range, or use fewer connections"
+        )));
+    }
+    Ok(())
+}
