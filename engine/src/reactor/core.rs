@@ -114,16 +114,19 @@ impl Core {
 
     // --- what the load asks for -----------------------------------------------------------------
 
-    /// An arrival of the open loop is due.
-    pub(crate) fn arrive(&mut self, index: u64, due: u64) {
+    /// An arrival of the open loop is due. Returns false if the measured part is full.
+    pub(crate) fn arrive(&mut self, index: u64, due: u64) -> bool {
         let phase = self.start.window.phase(index, due);
+        if !self.start.window.claim(phase) {
+            return false;
+        }
         self.recorder.offered(due);
         if phase == Phase::Measure {
             self.recorder.tally().offered += 1;
         }
         if !self.hungry.is_empty() {
             self.hungry.push_back(Hungry { intended: due });
-            return;
+            return true;
         }
         match self.feed.next() {
             Served::Request(prepared) => self.admit(Request::new(prepared, due, None)),
@@ -133,6 +136,7 @@ impl Core {
             }
             Served::Finished => {}
         }
+        true
     }
 
     /// A user of the closed loop is free since `at`.
@@ -158,6 +162,10 @@ impl Core {
     fn take_user(&mut self, request: Request) {
         let now = self.clock.now();
         let phase = self.start.window.phase(request.prepared.index, now);
+        if !self.start.window.claim(phase) {
+            self.feed.give_back(request.prepared.bytes);
+            return;
+        }
         self.recorder.offered(now);
         if phase == Phase::Measure {
             self.recorder.tally().offered += 1;
@@ -343,7 +351,8 @@ impl Core {
         let id = self.place();
         self.connections += 1;
         let now = self.clock.now();
-        let number = self.connections * u64::from(self.setup.reactors) + u64::from(self.setup.reactor)
+        let number = self.connections * u64::from(self.setup.reactors)
+            + u64::from(self.setup.reactor)
             - u64::from(self.setup.reactors);
         let conn = &mut self.conns[id];
         conn.state = State::Opening;
@@ -469,7 +478,8 @@ impl Core {
     /// The request of connection `id` is over.
     fn settle_quietly(&mut self, id: usize, ending: &Ending) {
         let conn = &mut self.conns[id];
-        let count: Option<&dyn Fn(&str) -> u64> = self.setup.count.as_deref().map(|count| count as _);
+        let count: Option<&dyn Fn(&str) -> u64> =
+            self.setup.count.as_deref().map(|count| count as _);
         conn.exchange.settle(&conn.answer, ending, count);
         if let Some(prepared) = conn.prepared.take() {
             self.feed.give_back(prepared.bytes);

@@ -170,13 +170,7 @@ impl Exchange {
     }
 
     /// Returns whether the body has ended.
-    fn on_signal(
-        &mut self,
-        signal: &Signal<'_>,
-        at: u64,
-        more: bool,
-        read: &mut Reading,
-    ) -> bool {
+    fn on_signal(&mut self, signal: &Signal<'_>, at: u64, more: bool, read: &mut Reading) -> bool {
         match signal {
             Signal::Event(Event::Output(output)) => self.on_output(output, at, read),
             Signal::Event(event) => self.on_event(event, at, read),
@@ -242,7 +236,8 @@ impl Exchange {
         let since = total.saturating_sub(self.running_tokens);
         self.running_tokens = total;
         // A usage that rides on the last output alone is a total and tells nothing of this event.
-        if self.settled.events > 0 && self.settled.chunks.last().is_some_and(|last| last.tokens == 0)
+        if self.settled.events > 0
+            && self.settled.chunks.last().is_some_and(|last| last.tokens == 0)
         {
             return 0;
         }
@@ -265,11 +260,7 @@ impl Exchange {
         }
     }
 
-    fn note_end(
-        &mut self,
-        finish: Option<tokclock_parser::event::Finish>,
-        usage: Option<Usage>,
-    ) {
+    fn note_end(&mut self, finish: Option<tokclock_parser::event::Finish>, usage: Option<Usage>) {
         if let Some(finish) = finish {
             self.settled.finish.get_or_insert(finish);
         }
@@ -437,3 +428,7 @@ fn body_text(answer: &Answer) -> Option<String> {
     });
     Some(message.unwrap_or_else(|| String::from_utf8_lossy(body).trim().to_owned()))
 }
+
+#[cfg(test)]
+#[path = "exchange_tests.rs"]
+mod tests;

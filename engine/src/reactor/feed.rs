@@ -2,13 +2,13 @@
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::thread::Thread;
 use std::time::Duration;
 
 use rtrb::{Consumer, Producer};
 
-use super::socket;
+use super::{socket, thread};
 use crate::plan::Plan;
 
 /// Requests that an open loop keeps ready, per reactor.
@@ -44,6 +44,8 @@ pub(crate) struct FeedState {
     taken_bytes: AtomicU64,
     /// The feeder shall end.
     stop: AtomicBool,
+    /// The feeder's thread as the kernel numbers it; 0 before it runs.
+    feeder: AtomicI32,
 }
 
 /// The reactor's side.
@@ -91,6 +93,7 @@ pub(crate) fn feed(users: Option<u64>) -> std::io::Result<(Feed, FeedEnd, OwnedF
         finished: AtomicBool::new(false),
         taken_bytes: AtomicU64::new(0),
         stop: AtomicBool::new(false),
+        feeder: AtomicI32::new(0),
     });
     let bell = socket::eventfd(0)?;
     let listen = bell.try_clone()?;
@@ -124,6 +127,8 @@ impl Feed {
             }
             self.state.hungry.store(true, SeqCst);
             if self.ring.is_empty() && !self.state.finished.load(SeqCst) {
+                // Whoever else uses the core may have kept the feeder from it.
+                thread::raise(self.state.feeder.load(Relaxed));
                 self.wake();
                 return Served::NotYet;
             }
@@ -251,6 +256,9 @@ fn run(
     mut step: impl FnMut(&mut FeedEnd, usize) -> Fed,
 ) {
     let mut primed = Some(primed);
+    for end in ends.iter() {
+        end.state.feeder.store(thread::current(), Relaxed);
+    }
     let mut over = vec![false; ends.len()];
     while over.contains(&false) {
         let mut gave = false;
@@ -286,11 +294,7 @@ fn run(
 
 /// Sleeps until a reactor asks. Announces the sleep first and looks once more, so that no call is
 /// missed.
-fn nap(
-    ends: &mut [FeedEnd],
-    step: &mut impl FnMut(&mut FeedEnd, usize) -> Fed,
-    over: &mut [bool],
-) {
+fn nap(ends: &mut [FeedEnd], step: &mut impl FnMut(&mut FeedEnd, usize) -> Fed, over: &mut [bool]) {
     for end in ends.iter() {
         end.sleeps(true);
     }
@@ -309,6 +313,7 @@ fn nap(
         }
     }
     if !gave {
+        thread::lower();
         std::thread::park_timeout(NAP);
     }
     for end in ends.iter() {

@@ -83,7 +83,9 @@ impl Pacer {
             if due >= self.core.borrow().start.window.end() || !self.wait_until(due).await {
                 break;
             }
-            self.core.borrow_mut().arrive(index, due);
+            if !self.core.borrow_mut().arrive(index, due) {
+                break;
+            }
             self.give_way(&mut burst).await;
         }
         self.end();

@@ -63,7 +63,9 @@ pub enum ProbeError {
         reason: String,
     },
     /// Nobody answers there.
-    #[error("cannot reach {url} ({address}): {reason}; is the server running? --wait-ready 60s waits for it")]
+    #[error(
+        "cannot reach {url} ({address}): {reason}; is the server running? --wait-ready 60s waits for it"
+    )]
     Unreachable {
         /// As given.
         url: String,
@@ -177,8 +179,7 @@ fn get(
         address: located.address,
         reason: error.to_string(),
     };
-    let mut stream =
-        TcpStream::connect_timeout(&located.address, PATIENCE).map_err(unreachable)?;
+    let mut stream = TcpStream::connect_timeout(&located.address, PATIENCE).map_err(unreachable)?;
     stream.set_read_timeout(Some(PATIENCE)).map_err(unreachable)?;
     stream.set_write_timeout(Some(PATIENCE)).map_err(unreachable)?;
     stream.write_all(&get_request(located, path, headers)).map_err(unreachable)?;
@@ -263,10 +264,7 @@ pub fn reach(located: &Located, headers: &[(String, String)]) -> Result<u16, Pro
 ///
 /// # Errors
 /// It cannot be reached, or lists none.
-pub fn models(
-    located: &Located,
-    headers: &[(String, String)],
-) -> Result<Vec<String>, ProbeError> {
+pub fn models(located: &Located, headers: &[(String, String)]) -> Result<Vec<String>, ProbeError> {
     let path = format!("{}/models", located.base_path);
     let (status, body) = get(located, &path, headers)?;
     let none = |reason: String| ProbeError::NoModels {

@@ -13,9 +13,31 @@ pub(crate) fn spawn_low<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<JoinHandle<T>> {
     std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-        let idle = libc::sched_param { sched_priority: 0 };
-        // SAFETY: 0 is the calling thread, the parameter is valid; a refusal changes nothing.
-        unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const idle) };
+        lower();
         work()
     })
+}
+
+/// The calling thread as the kernel numbers it.
+pub(crate) fn current() -> i32 {
+    // SAFETY: a plain system call.
+    unsafe { libc::gettid() }
+}
+
+/// Lets the calling thread run only when no other wants its core.
+pub(crate) fn lower() {
+    set(0, libc::SCHED_IDLE);
+}
+
+/// Gives a [lowered](lower) thread its fair share again; 0 is nobody.
+pub(crate) fn raise(thread: i32) {
+    if thread != 0 {
+        set(thread, libc::SCHED_OTHER);
+    }
+}
+
+fn set(thread: i32, policy: i32) {
+    let none = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the parameter is valid; a refusal changes nothing.
+    unsafe { libc::sched_setscheduler(thread, policy, &raw const none) };
 }

@@ -199,9 +199,9 @@ impl Settled {
             reads: self.reads,
             coalesced: self.coalesced,
             lag_max: self.lag_max,
-            chunks: notes.keep_chunks().then(|| {
-                self.chunks.iter().map(|chunk| (chunk.arrival, chunk.tokens)).collect()
-            }),
+            chunks: notes
+                .keep_chunks()
+                .then(|| self.chunks.iter().map(|chunk| (chunk.arrival, chunk.tokens)).collect()),
             text: if notes.keep_text() { Some(text.unwrap_or_default()) } else { None },
             reasoning_text: if notes.keep_text() { reasoning } else { None },
             retry_after: self.retry_after,
@@ -234,7 +234,8 @@ pub fn assign_tokens(chunks: &mut [Chunk], total: Option<u64>, spread: bool) {
         for chunk in chunks {
             text += u64::from(chunk.text_bytes);
             // Cumulative rounding: the parts add up to the total exactly.
-            let due = (u128::from(text) * u128::from(total) + u128::from(bytes) / 2) / u128::from(bytes);
+            let due =
+                (u128::from(text) * u128::from(total) + u128::from(bytes) / 2) / u128::from(bytes);
             let due = u64::try_from(due).unwrap_or(u64::MAX);
             chunk.tokens = u32::try_from(due.saturating_sub(given)).unwrap_or(u32::MAX);
             given = due;

@@ -16,6 +16,9 @@ pub struct Window {
     /// Requests of the warm-up, when it is given so.
     warmup_requests: u64,
     duration_ns: Option<u64>,
+    /// Requests of the measured part, where an index does not tell how many have begun.
+    claims_max: Option<u64>,
+    claims: AtomicU64,
 }
 
 impl Window {
@@ -37,6 +40,18 @@ impl Window {
             end: AtomicU64::new(end),
             warmup_requests,
             duration_ns: stop.duration_ns,
+            claims_max: stop.requests.filter(|_| matches!(stop.warmup, Warmup::Time(_))),
+            claims: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether a request of `phase` may still begin. After a warm-up by time it is not known in
+    /// advance which request is the last, so each measured one takes its place here.
+    #[must_use]
+    pub fn claim(&self, phase: Phase) -> bool {
+        match self.claims_max {
+            Some(most) if phase == Phase::Measure => self.claims.fetch_add(1, Relaxed) < most,
+            _ => true,
         }
     }
 
@@ -109,6 +124,14 @@ mod tests {
         assert_eq!(window.phase(2, 30), Phase::Measure);
         assert_eq!((window.start(), window.end()), (30, 80));
         assert_eq!(window.phase(3, 80), Phase::Drain);
+    }
+
+    #[test]
+    fn after_a_warm_up_by_time_exactly_as_many_begin_as_were_asked_for() {
+        let window = Window::new(&stop(Warmup::Time(100), None), 0);
+        let begun = (0..50).filter(|_| window.claim(Phase::Warmup)).count();
+        assert_eq!(begun, 50, "the warm-up is extra");
+        assert_eq!((0..50).filter(|_| window.claim(Phase::Measure)).count(), 10);
     }
 
     #[test]

@@ -10,7 +10,8 @@ pub(super) struct Steal {
 impl Steal {
     /// Reads the counters; zeros where the kernel does not tell.
     pub(super) fn now() -> Self {
-        std::fs::read_to_string("/proc/stat").map_or(Self { stolen: 0, all: 0 }, |text| parse(&text))
+        std::fs::read_to_string("/proc/stat")
+            .map_or(Self { stolen: 0, all: 0 }, |text| parse(&text))
     }
 
     /// The share of CPU time stolen since this moment, 0 to 1; `None` if unknown.

@@ -5,8 +5,8 @@ mod host;
 mod preflight;
 mod progress;
 
-pub use crate::reactor::probe::{Located, ProbeError, locate, models, reach, wait_ready};
 pub use crate::reactor::Control;
+pub use crate::reactor::probe::{Located, ProbeError, locate, models, reach, wait_ready};
 pub use preflight::{check, cpus};
 pub use progress::{Progress, Snapshot};
 
@@ -104,7 +104,8 @@ pub fn run(
         keep_text: workload.client.keep_text,
     };
     let rings = std::mem::take(&mut crew.writer_rings);
-    let spill = Spill::create(&requests, rings, notes).map_err(|error| write_error(&requests, &error))?;
+    let spill =
+        Spill::create(&requests, rings, notes).map_err(|error| write_error(&requests, &error))?;
     let begin = clock.now() + 1_000_000;
     let window = Arc::new(Window::new(&workload.stop, begin));
     let writer = Writer::spawn(spill, Arc::clone(control))?;
@@ -212,7 +213,8 @@ impl Crew {
         let mut name = None;
         for _ in 0..reactors {
             let ready = self.ready.recv_timeout(SETTING_UP);
-            let ready = ready.map_err(|_| RunError::Broken("a reactor did not start".to_owned()))?;
+            let ready =
+                ready.map_err(|_| RunError::Broken("a reactor did not start".to_owned()))?;
             name = Some(ready.map_err(host_error)?);
         }
         name.ok_or_else(|| RunError::Broken("there is no reactor".to_owned()))
@@ -316,10 +318,9 @@ impl Annotate for Notes {
 
 fn counter(workload: &Workload) -> Option<Arc<Count>> {
     let tokenizer = workload.content.tokenizer;
-    workload
-        .content
-        .tokenizer_chosen
-        .then(|| Arc::new(move |text: &str| crate::plan::prompt::count(tokenizer, text)) as Arc<Count>)
+    workload.content.tokenizer_chosen.then(|| {
+        Arc::new(move |text: &str| crate::plan::prompt::count(tokenizer, text)) as Arc<Count>
+    })
 }
 
 fn reactor_setup(
