@@ -1,1 +1,41 @@
 //! A simulated LLM server whose every token leaves at a known, logged time.
+//!
+//! It speaks the OpenAI chat and completions APIs over HTTP/1.1 on loopback, draws every delay
+//! from stated laws, sends each token at an absolute deadline, and logs when each send really
+//! happened, so that a load generator can be held against it. A judge shares no code with the
+//! judged: nothing here comes from the project's other crates.
+//!
+//! ```no_run
+//! use tokclock_sim::{Server, Settings};
+//!
+//! let settings = Settings { ttft: "lognormal:50ms,80ms".parse()?, ..Settings::default() };
+//! let server = Server::start(&settings)?;
+//! println!("http://{}", server.address());
+//! let report = server.stop();
+//! println!("{} requests", report.requests);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod ask;
+mod clock;
+mod connection;
+mod driver;
+mod http;
+mod intake;
+mod law;
+mod model;
+mod reactor;
+mod report;
+mod server;
+mod settings;
+mod socket;
+mod tasks;
+mod truth;
+mod wire;
+
+pub use law::{Law, LawError, Spread};
+pub use model::{Admission, Event, Queue, Schedule, Timing};
+pub use report::{Lateness, Report};
+pub use server::{Server, SimError};
+pub use settings::{Settings, UsageMode};
+pub use truth::Record;

@@ -1,0 +1,132 @@
+//! Taking up requests: from the bytes of a connection to an answer under way.
+
+use crate::ask::Ask;
+use crate::clock;
+use crate::connection::{Active, Connection};
+use crate::http::{self, Endpoint, Head, Route};
+use crate::reactor::{Id, Reactor, State};
+use crate::truth::{self, Record};
+use crate::wire;
+
+impl Reactor {
+    /// Takes up the complete requests in a connection's input, one after the other.
+    pub(crate) fn take_up(
+        &self,
+        state: &mut State,
+        connection: &mut Connection,
+        id: Id,
+        now_ns: u64,
+    ) {
+        while !connection.is_busy() && !connection.input.is_empty() {
+            let head = match connection.head.take() {
+                Some(head) => head,
+                None => match http::read_head(&connection.input) {
+                    Ok(Some(head)) => head,
+                    Ok(None) => return,
+                    Err(refusal) => {
+                        connection.closing = true;
+                        connection.input = Vec::new();
+                        let (status, message) = (refusal.status, refusal.message);
+                        connection.answer(|out| wire::error(out, status, message, true));
+                        return;
+                    }
+                },
+            };
+            if connection.input.len() < head.head_bytes + head.body_bytes {
+                let ask_for_body = head.expects && !connection.continued;
+                connection.head = Some(head);
+                if ask_for_body {
+                    connection.continued = true;
+                    connection.answer(|out| out.extend_from_slice(CONTINUE));
+                }
+                return;
+            }
+            connection.continued = false;
+            self.dispatch(state, connection, id, head, now_ns);
+        }
+    }
+
+    fn dispatch(
+        &self,
+        state: &mut State,
+        connection: &mut Connection,
+        id: Id,
+        head: Head,
+        now_ns: u64,
+    ) {
+        let close = head.close;
+        let end = head.head_bytes + head.body_bytes;
+        match head.route {
+            Route::Generate(endpoint) => {
+                if let Err((status, message)) =
+                    self.admit(state, connection, id, endpoint, head, now_ns)
+                {
+                    connection.closing |= close;
+                    connection.answer(|out| wire::error(out, status, &message, close));
+                }
+            }
+            route => {
+                connection.closing |= close;
+                connection.answer(|out| match route {
+                    Route::Models => self.shared.wire.models(out, close),
+                    Route::Health => wire::health(out, close),
+                    Route::WrongMethod(allowed) => {
+                        let message = format!("this path takes {allowed} only");
+                        wire::error(out, 405, &message, close);
+                    }
+                    _ => wire::error(out, 404, "there is nothing at this path", close),
+                });
+            }
+        }
+        connection.input.drain(..end);
+        connection.input.shrink_to(INPUT_BYTES_KEPT_MAX);
+    }
+
+    /// Lets a request into the queue, or says with which status and why not.
+    fn admit(
+        &self,
+        state: &mut State,
+        connection: &mut Connection,
+        id: Id,
+        endpoint: Endpoint,
+        head: Head,
+        now_ns: u64,
+    ) -> Result<(), (u16, String)> {
+        let settings = &self.shared.settings;
+        let body = &connection.input[head.head_bytes..head.head_bytes + head.body_bytes];
+        let ask = Ask::read(endpoint, body).map_err(|message| (400, message))?;
+        if let Some(model) = ask.model.as_ref().filter(|model| **model != settings.model) {
+            let served = &settings.model;
+            return Err((404, format!("the model {model:?} does not exist; there is {served:?}")));
+        }
+        if ask.stream && !head.chunked {
+            return Err((400, "a stream needs HTTP/1.1".to_owned()));
+        }
+        let mut answer = self.shared.wire.answer(endpoint, &ask, settings.default_output_tokens);
+        let admission = self.shared.queue().arrive(self.here(id));
+        answer.number = admission.number;
+        answer.created = clock::realtime_ns() / 1_000_000_000;
+        answer.close = head.close;
+        let record = self.shared.truth.is_some().then(|| Record {
+            number: admission.number,
+            request_id: head.request_id.clone(),
+            stream: ask.stream,
+            arrived_ns: connection.arrived_ns,
+            read_ns: now_ns,
+            body_hash: format!("{:016x}", truth::fnv1a(body)),
+            in_flight: admission.in_flight,
+            ..Record::default()
+        });
+        let mut active = Box::new(Active::new(answer, ask.stream, head.request_id, record));
+        if admission.starts {
+            active.start(&self.shared.timing, now_ns);
+        }
+        connection.active = Some(active);
+        state.tally.first_read_ns = state.tally.first_read_ns.min(now_ns);
+        Ok(())
+    }
+}
+
+const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+const INPUT_BYTES_KEPT_MAX: usize = 64 * 1024;

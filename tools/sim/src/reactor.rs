@@ -1,0 +1,422 @@
+//! One thread's connections: who is due, what is sent, what is read.
+
+use std::cell::{Cell, RefCell};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::rc::Rc;
+use std::task::Waker;
+
+use monoio::net::TcpStream;
+
+use crate::clock::{self, Offset};
+use crate::connection::{Active, Connection, Unit};
+use crate::report::Tally;
+use crate::server::{Message, Place, Shared};
+use crate::socket;
+
+/// Bytes taken from a socket in one call.
+const READ_BYTES: usize = 64 * 1024;
+
+/// A stamp may precede the moment its bytes could be read by this much.
+const STAMP_SLACK_NS: u64 = 100_000;
+
+/// Finds a connection; a reused slot has another generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Id {
+    slot: usize,
+    generation: u64,
+}
+
+/// The state of one thread, shared by its tasks.
+pub(crate) struct Reactor {
+    pub(crate) shared: std::sync::Arc<Shared>,
+    /// Tasks alive on this thread.
+    pub(crate) tasks: Rc<Cell<usize>>,
+    thread: usize,
+    state: RefCell<State>,
+}
+
+/// What there is to do for the scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// It did something; ask again.
+    Worked,
+    /// Nothing before this time (ns); `None`: nothing until something is read.
+    Idle(Option<u64>),
+}
+
+/// Whether a connection goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// Wait for more.
+    On,
+    /// The client is gone.
+    Over,
+}
+
+pub(crate) struct State {
+    pub(crate) tally: Tally,
+    slots: Vec<(u64, Option<Connection>)>,
+    free: Vec<usize>,
+    due: BinaryHeap<Reverse<(u64, Id)>>,
+    ready: VecDeque<Id>,
+    buffer: Vec<u8>,
+    offset: Offset,
+    blocked: Vec<(Id, Rc<TcpStream>)>,
+    nudged: bool,
+    waker: Option<Waker>,
+}
+
+impl Reactor {
+    /// A thread without connections.
+    pub(crate) fn new(shared: std::sync::Arc<Shared>, thread: usize) -> Self {
+        let state = State {
+            tally: Tally::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            due: BinaryHeap::new(),
+            ready: VecDeque::new(),
+            buffer: vec![0; READ_BYTES],
+            offset: Offset::new(),
+            blocked: Vec::new(),
+            nudged: false,
+            waker: None,
+        };
+        Self { shared, tasks: Rc::new(Cell::new(0)), thread, state: RefCell::new(state) }
+    }
+
+    /// Ends it and gives its counts.
+    pub(crate) fn into_tally(self) -> Tally {
+        self.state.into_inner().tally
+    }
+
+    /// Takes its counts from a thread some of whose tasks still live.
+    pub(crate) fn take_tally(&self) -> Tally {
+        std::mem::replace(&mut self.state.borrow_mut().tally, Tally::new())
+    }
+
+    /// Counts one in the report.
+    pub(crate) fn count(&self, add: impl FnOnce(&mut Tally)) {
+        add(&mut self.state.borrow_mut().tally);
+    }
+
+    /// Takes in a new connection.
+    pub(crate) fn open(&self, stream: Rc<TcpStream>) -> Id {
+        let state = &mut *self.state.borrow_mut();
+        let slot = state.free.pop().unwrap_or_else(|| {
+            state.slots.push((0, None));
+            state.slots.len() - 1
+        });
+        let (generation, connection) = &mut state.slots[slot];
+        *generation += 1;
+        *connection = Some(Connection::new(stream));
+        Id { slot, generation: *generation }
+    }
+
+    /// The client is gone, or the connection came to its end.
+    pub(crate) fn gone(&self, id: Id) {
+        let state = &mut *self.state.borrow_mut();
+        let Some(connection) = state.take(id) else { return };
+        state.free.push(id.slot);
+        let Some(active) = connection.active else { return };
+        let stopping = self.shared.is_stopping();
+        if !stopping {
+            state.tally.aborted += 1;
+            let number = active.answer.number;
+            if active.is_started() {
+                self.pass_on(state);
+            } else {
+                // If it is not in the queue any more its turn has come meanwhile: a message is
+                // under way, and finding nobody it passes the turn on.
+                self.shared.queue().abandon(number);
+            }
+        }
+        self.log(*active);
+    }
+
+    /// It is request `id`'s turn.
+    pub(crate) fn begin(&self, id: Id) {
+        let state = &mut *self.state.borrow_mut();
+        self.begin_in(state, id);
+    }
+
+    /// The socket has room again.
+    pub(crate) fn unblock(&self, id: Id) {
+        let state = &mut *self.state.borrow_mut();
+        if let Some(connection) = state.get(id) {
+            connection.blocked = false;
+            connection.excused_ns = clock::monotonic_ns();
+            self.place(state, id);
+        }
+    }
+
+    /// Connections that wait for room since the last call.
+    pub(crate) fn take_blocked(&self) -> Vec<(Id, Rc<TcpStream>)> {
+        std::mem::take(&mut self.state.borrow_mut().blocked)
+    }
+
+    /// Ends all connections, so that their tasks end.
+    pub(crate) fn end_all(&self) {
+        for (_, connection) in &self.state.borrow().slots {
+            if let Some(connection) = connection {
+                socket::shutdown(connection.stream.as_raw_fd(), libc::SHUT_RDWR);
+            }
+        }
+    }
+
+    /// Wakes the scheduler.
+    pub(crate) fn nudge(&self) {
+        self.state.borrow_mut().nudge();
+    }
+
+    /// True once after each nudge; else `waker` is woken by the next one.
+    pub(crate) fn take_nudge(&self, waker: &Waker) -> bool {
+        let mut state = self.state.borrow_mut();
+        if !state.nudged {
+            state.waker = Some(waker.clone());
+        }
+        std::mem::take(&mut state.nudged)
+    }
+
+    /// Sends for one connection that is due.
+    pub(crate) fn step(&self, now_ns: u64) -> Step {
+        let state = &mut *self.state.borrow_mut();
+        while let Some(&Reverse((due_ns, id))) = state.due.peek()
+            && due_ns <= now_ns
+        {
+            state.due.pop();
+            state.ready.push_back(id);
+        }
+        let Some(id) = state.ready.pop_front() else {
+            return Step::Idle(state.due.peek().map(|entry| entry.0.0));
+        };
+        if let Some(mut connection) = state.take(id) {
+            connection.placed = false;
+            self.serve(state, &mut connection, id, now_ns);
+            state.put(id, connection);
+            self.place(state, id);
+        }
+        Step::Worked
+    }
+
+    /// Reads what a socket holds and takes up the requests in it.
+    pub(crate) fn read(&self, id: Id, fd: RawFd) -> Reading {
+        let state = &mut *self.state.borrow_mut();
+        loop {
+            let before_ns = clock::monotonic_ns();
+            let (length, stamp) = match socket::receive(fd, &mut state.buffer) {
+                Ok((0, _)) => return Reading::Over,
+                Ok(read) => read,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Reading::On,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(_) => return Reading::Over,
+            };
+            let now_ns = clock::monotonic_ns();
+            let Some(mut connection) = state.take(id) else { return Reading::Over };
+            let arrived_ns = stamp.map(|stamp| state.offset.to_monotonic(stamp, now_ns));
+            let earliest_ns = connection.empty_ns.saturating_sub(STAMP_SLACK_NS);
+            connection.arrived_ns = arrived_ns.filter(|at| (earliest_ns..=now_ns).contains(at));
+            let emptied = length < READ_BYTES;
+            if emptied {
+                connection.empty_ns = before_ns;
+            }
+            // What follows a last answer is read, so that closing resets nothing, and forgotten.
+            if !connection.closing {
+                connection.input.extend_from_slice(&state.buffer[..length]);
+                self.take_up(state, &mut connection, id, now_ns);
+            }
+            let flood = connection.input.len() > crate::http::BODY_BYTES_MAX + (1 << 20);
+            state.put(id, connection);
+            self.place(state, id);
+            if flood {
+                return Reading::Over;
+            }
+            if emptied {
+                return Reading::On;
+            }
+        }
+    }
+
+    /// Sends all of a connection that is due and belongs together.
+    fn serve(&self, state: &mut State, connection: &mut Connection, id: Id, now_ns: u64) {
+        loop {
+            if connection.output.bytes.is_empty()
+                && let Some(active) = &mut connection.active
+            {
+                active.gather(&self.shared.wire, self.shared.cut, now_ns, &mut connection.output);
+            }
+            if connection.output.bytes.is_empty() || !self.send(state, connection, id) {
+                return;
+            }
+            // The tail follows the last output event at once.
+            if !connection.active.as_ref().is_some_and(|active| active.wants_tail()) {
+                return;
+            }
+        }
+    }
+
+    /// Hands the output to the kernel; false if some of it is left.
+    pub(crate) fn send(&self, state: &mut State, connection: &mut Connection, id: Id) -> bool {
+        let fd = connection.stream.as_raw_fd();
+        let output = &mut connection.output;
+        let start_ns = clock::monotonic_ns();
+        let result = socket::send(fd, &output.bytes[output.sent..]);
+        let end_ns = clock::monotonic_ns();
+        let first_ns = *output.started_ns.get_or_insert(start_ns);
+        match result {
+            Ok(sent) => output.sent += sent,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => {
+                connection.dead = true;
+                // The task that reads then learns of it and cleans up.
+                socket::shutdown(fd, libc::SHUT_RDWR);
+                return false;
+            }
+        }
+        let mut ended = false;
+        while let Some(mark) = connection.output.marks.front()
+            && mark.end <= connection.output.sent
+        {
+            ended |= mark.unit == Unit::Tail;
+            self.sent(&mut state.tally, connection, mark.unit, [first_ns, end_ns]);
+            connection.output.marks.pop_front();
+        }
+        if connection.output.sent < connection.output.bytes.len() {
+            state.tally.blocked_sends += 1;
+            connection.output.retried = true;
+            connection.blocked = true;
+            state.blocked.push((id, Rc::clone(&connection.stream)));
+            return false;
+        }
+        connection.output.clear();
+        if ended {
+            self.finish(state, connection, end_ns);
+        }
+        if connection.closing {
+            socket::shutdown(fd, libc::SHUT_WR);
+        } else if !connection.is_busy() && !connection.input.is_empty() {
+            self.take_up(state, connection, id, end_ns);
+        }
+        true
+    }
+
+    /// Books one unit that the kernel took.
+    fn sent(&self, tally: &mut Tally, connection: &mut Connection, unit: Unit, at: [u64; 2]) {
+        let Some(active) = &mut connection.active else { return };
+        match unit {
+            Unit::Other => return,
+            Unit::Output { index, tokens, due_ns } => {
+                tally.tokens += u64::from(tokens);
+                let timed = index == 0 || self.shared.has_gaps;
+                if timed && !connection.output.retried && due_ns > connection.excused_ns {
+                    tally.late(at[0].saturating_sub(due_ns));
+                }
+                if let Some(record) = &mut active.record
+                    && !record.add_event([at[0], at[1], u64::from(tokens)])
+                {
+                    active.record = None;
+                    self.shared.drop_record();
+                }
+            }
+            Unit::Head => {
+                if let Some(record) = &mut active.record {
+                    record.head = Some(at);
+                }
+            }
+            Unit::Tail => {
+                if !active.stream {
+                    tally.tokens += u64::from(active.answer.output_tokens);
+                }
+                if let Some(record) = &mut active.record {
+                    record.head = record.head.or(Some(at));
+                    record.tail = Some(at);
+                    record.complete = true;
+                }
+            }
+        }
+    }
+
+    fn finish(&self, state: &mut State, connection: &mut Connection, now_ns: u64) {
+        let Some(active) = connection.active.take() else { return };
+        state.tally.completed += 1;
+        state.tally.last_done_ns = state.tally.last_done_ns.max(now_ns);
+        connection.closing |= active.answer.close;
+        self.pass_on(state);
+        self.log(*active);
+    }
+
+    /// A place became free: whose turn is it?
+    fn pass_on(&self, state: &mut State) {
+        let next = self.shared.queue().leave();
+        if let Some((_, Place { thread, id })) = next {
+            if thread == self.thread {
+                self.begin_in(state, id);
+            } else {
+                self.shared.mailboxes[thread].post(Message::Begin(id));
+            }
+        }
+    }
+
+    fn begin_in(&self, state: &mut State, id: Id) {
+        let now_ns = clock::monotonic_ns();
+        match state.get(id).and_then(|connection| connection.active.as_mut()) {
+            Some(active) => {
+                active.start(&self.shared.timing, now_ns);
+                self.place(state, id);
+            }
+            None => self.pass_on(state),
+        }
+    }
+
+    fn log(&self, active: Active) {
+        if let (Some(sink), Some(record)) = (&self.shared.truth, active.record) {
+            sink.put(record);
+        }
+    }
+
+    /// Tells the scheduler when a connection has something to send.
+    fn place(&self, state: &mut State, id: Id) {
+        let Some(connection) = state.get(id) else { return };
+        if connection.placed {
+            return;
+        }
+        let Some(due_ns) = connection.next_due_ns(self.shared.cut) else { return };
+        connection.placed = true;
+        if due_ns == 0 {
+            state.ready.push_back(id);
+        } else {
+            state.due.push(Reverse((due_ns, id)));
+        }
+        state.nudge();
+    }
+
+    /// Where this thread's requests are found.
+    pub(crate) fn here(&self, id: Id) -> Place {
+        Place { thread: self.thread, id }
+    }
+}
+
+impl State {
+    fn get(&mut self, id: Id) -> Option<&mut Connection> {
+        let (generation, connection) = self.slots.get_mut(id.slot)?;
+        if *generation == id.generation { connection.as_mut() } else { None }
+    }
+
+    fn take(&mut self, id: Id) -> Option<Connection> {
+        let (generation, connection) = self.slots.get_mut(id.slot)?;
+        if *generation == id.generation { connection.take() } else { None }
+    }
+
+    fn put(&mut self, id: Id, connection: Connection) {
+        self.slots[id.slot].1 = Some(connection);
+    }
+
+    fn nudge(&mut self) {
+        self.nudged = true;
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}

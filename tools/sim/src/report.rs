@@ -1,0 +1,163 @@
+//! What a server says about itself when it stops.
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+/// What a simulated server did, and how well it kept its own schedule.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Requests to generate that were read and accepted.
+    pub requests: u64,
+    /// Answers sent whole, streams and others.
+    pub completed: u64,
+    /// Requests whose client went away before the answer was whole.
+    pub aborted: u64,
+    /// Output tokens sent.
+    pub tokens: u64,
+    /// The most requests served at once.
+    pub peak_in_flight: u32,
+    /// The most requests that waited at once.
+    pub peak_waiting: u32,
+    /// Completed answers per second between the first request read and the last answer sent; 0
+    /// if none was completed.
+    pub requests_per_second: f64,
+    /// How late sends of output events began against the schedule.
+    pub lateness: Lateness,
+    /// Sends that found the socket full and had to wait for the client.
+    pub blocked_sends: u64,
+    /// Connections closed at once because no descriptor was left.
+    pub refused_connections: u64,
+    /// Requests missing in the truth log because it could not keep up.
+    pub truth_dropped: u64,
+    /// Why the truth log ended early, if it did.
+    pub truth_error: Option<String>,
+    /// Faults of the server itself that were contained.
+    pub internal_errors: u64,
+    /// How the threads wait: an io_uring with its flags, or epoll.
+    pub driver: String,
+}
+
+/// A distribution of lateness in ns, over sends that did not wait for the client. Events that
+/// no time separates (zero `itl`) count with the first of their request only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lateness {
+    /// Sends counted.
+    pub count: u64,
+    /// Half began no later than this.
+    pub p50_ns: u64,
+    /// 99 % began no later than this.
+    pub p99_ns: u64,
+    /// The latest.
+    pub max_ns: u64,
+}
+
+/// One thread's part of the report.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    pub(crate) completed: u64,
+    pub(crate) aborted: u64,
+    pub(crate) tokens: u64,
+    pub(crate) blocked_sends: u64,
+    pub(crate) refused_connections: u64,
+    pub(crate) internal_errors: u64,
+    pub(crate) first_read_ns: u64,
+    pub(crate) last_done_ns: u64,
+    lateness: Option<Histogram<u64>>,
+}
+
+impl Tally {
+    /// All zero.
+    pub(crate) fn new() -> Self {
+        Self {
+            completed: 0,
+            aborted: 0,
+            tokens: 0,
+            blocked_sends: 0,
+            refused_connections: 0,
+            internal_errors: 0,
+            first_read_ns: u64::MAX,
+            last_done_ns: 0,
+            // 1 ns to 1 h at 0.1 %; these bounds are valid, so there always is one.
+            lateness: Histogram::new_with_bounds(1, 3_600_000_000_000, 3).ok(),
+        }
+    }
+
+    /// A send began `late_ns` after it was due.
+    pub(crate) fn late(&mut self, late_ns: u64) {
+        if let Some(lateness) = &mut self.lateness {
+            lateness.saturating_record(late_ns);
+        }
+    }
+
+    /// Adds another thread's part.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.completed += other.completed;
+        self.aborted += other.aborted;
+        self.tokens += other.tokens;
+        self.blocked_sends += other.blocked_sends;
+        self.refused_connections += other.refused_connections;
+        self.internal_errors += other.internal_errors;
+        self.first_read_ns = self.first_read_ns.min(other.first_read_ns);
+        self.last_done_ns = self.last_done_ns.max(other.last_done_ns);
+        if let (Some(mine), Some(theirs)) = (&mut self.lateness, &other.lateness) {
+            // Same bounds, so it cannot fail.
+            let _ = mine.add(theirs);
+        }
+    }
+
+    /// The part of the report that comes from the threads.
+    pub(crate) fn report(&self) -> Report {
+        let span_ns = self.last_done_ns.saturating_sub(self.first_read_ns);
+        let requests_per_second =
+            if span_ns == 0 { 0.0 } else { self.completed as f64 * 1e9 / span_ns as f64 };
+        Report {
+            completed: self.completed,
+            aborted: self.aborted,
+            tokens: self.tokens,
+            requests_per_second,
+            lateness: self.lateness.as_ref().map(summary).unwrap_or_default(),
+            blocked_sends: self.blocked_sends,
+            refused_connections: self.refused_connections,
+            internal_errors: self.internal_errors,
+            ..Report::default()
+        }
+    }
+}
+
+fn summary(lateness: &Histogram<u64>) -> Lateness {
+    if lateness.is_empty() {
+        return Lateness::default();
+    }
+    Lateness {
+        count: lateness.len(),
+        p50_ns: lateness.value_at_quantile(0.5),
+        p99_ns: lateness.value_at_quantile(0.99),
+        max_ns: lateness.max(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_done_is_zero_and_not_nan() {
+        assert_eq!(Tally::new().report(), Report::default());
+    }
+
+    #[test]
+    fn threads_add_up() {
+        let mut one =
+            Tally { completed: 3, first_read_ns: 1_000, last_done_ns: 5_000, ..Tally::new() };
+        let mut two =
+            Tally { completed: 1, first_read_ns: 3_000, last_done_ns: 9_000, ..Tally::new() };
+        one.late(1_000);
+        two.late(9_000);
+        one.add(&two);
+        let report = one.report();
+        assert_eq!(report.completed, 4);
+        assert_eq!(report.requests_per_second, 500_000.0);
+        assert_eq!(report.lateness.count, 2);
+        assert!(report.lateness.max_ns.abs_diff(9_000) < 9);
+    }
+}

@@ -1,0 +1,292 @@
+//! Rendering answers: response heads, server-sent events in chunks, whole bodies, errors.
+
+use std::io::Write;
+
+use crate::ask::Ask;
+use crate::http::Endpoint;
+use crate::settings::{Settings, UsageMode};
+
+const SERVER: &str = "server: tokclock-sim\r\n";
+
+/// What is the same in every answer of a server.
+#[derive(Debug)]
+pub(crate) struct Wire {
+    /// Model and word as they stand inside a JSON string.
+    model: String,
+    word: String,
+    usage: UsageMode,
+    role: bool,
+}
+
+/// What is the same in every event of one answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answer {
+    /// Which API it answers.
+    pub(crate) endpoint: Endpoint,
+    /// The request's number.
+    pub(crate) number: u64,
+    /// When it was made, in seconds since 1970.
+    pub(crate) created: u64,
+    /// Prompt tokens, for usage.
+    pub(crate) prompt_tokens: u32,
+    /// Output tokens of the whole answer.
+    pub(crate) output_tokens: u32,
+    /// Whether it ends because its maximum is reached.
+    pub(crate) capped: bool,
+    /// Whether the connection ends after it.
+    pub(crate) close: bool,
+    /// Whether usage is told at the end.
+    pub(crate) usage: bool,
+    /// Whether every output event tells the usage so far.
+    pub(crate) continuous: bool,
+}
+
+impl Wire {
+    /// Prepares what the settings decide.
+    pub(crate) fn new(settings: &Settings) -> Self {
+        Self {
+            model: escaped(&settings.model),
+            word: escaped(&settings.word),
+            usage: settings.usage,
+            role: settings.role_event,
+        }
+    }
+
+    /// The answer to `ask`, which is request `number`.
+    pub(crate) fn answer(&self, endpoint: Endpoint, ask: &Ask, default_tokens: u32) -> Answer {
+        let usage = match self.usage {
+            UsageMode::Requested => ask.include_usage || !ask.stream,
+            UsageMode::Always => true,
+            UsageMode::Never => false,
+        };
+        Answer {
+            endpoint,
+            number: 0,
+            created: 0,
+            prompt_tokens: ask.prompt_tokens,
+            output_tokens: ask.max_tokens.unwrap_or(default_tokens),
+            capped: ask.max_tokens.is_some(),
+            close: false,
+            usage,
+            continuous: usage && ask.continuous_usage,
+        }
+    }
+
+    /// The head of a stream, with the role event where there is one.
+    pub(crate) fn head(&self, out: &mut Vec<u8>, answer: &Answer, request_id: Option<&str>) {
+        put(
+            out,
+            format_args!(
+                "HTTP/1.1 200 OK\r\n{SERVER}content-type: text/event-stream; charset=utf-8\r\ncache-control: no-cache\r\n"
+            ),
+        );
+        shared_headers(out, request_id, answer.close);
+        out.extend_from_slice(b"transfer-encoding: chunked\r\n\r\n");
+        if self.role && answer.endpoint == Endpoint::Chat {
+            chunk(out, |out| {
+                self.opening(out, answer);
+                out.extend_from_slice(
+                    br#"{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]"#,
+                );
+                self.closing(out, answer, 0);
+            });
+        }
+    }
+
+    /// One output event with `tokens` tokens, `so_far` with it.
+    pub(crate) fn output(&self, out: &mut Vec<u8>, answer: &Answer, tokens: u32, so_far: u32) {
+        chunk(out, |out| {
+            self.opening(out, answer);
+            out.extend_from_slice(match answer.endpoint {
+                Endpoint::Chat => br#"{"index":0,"delta":{"content":""#.as_slice(),
+                Endpoint::Completions => br#"{"index":0,"text":""#,
+            });
+            self.words(out, tokens);
+            out.extend_from_slice(match answer.endpoint {
+                Endpoint::Chat => br#""},"logprobs":null,"finish_reason":null}]"#.as_slice(),
+                Endpoint::Completions => br#"","logprobs":null,"finish_reason":null}]"#,
+            });
+            self.closing(out, answer, so_far);
+        });
+    }
+
+    /// All that follows the last output event: finish, usage, `[DONE]`, the last chunk.
+    pub(crate) fn tail(&self, out: &mut Vec<u8>, answer: &Answer) {
+        chunk(out, |out| {
+            self.opening(out, answer);
+            out.extend_from_slice(match answer.endpoint {
+                Endpoint::Chat => br#"{"index":0,"delta":{},"#.as_slice(),
+                Endpoint::Completions => br#"{"index":0,"text":"","#,
+            });
+            put(out, format_args!(r#""logprobs":null,"finish_reason":"{}"}}]"#, finish(answer)));
+            self.closing(out, answer, answer.output_tokens);
+        });
+        if answer.usage {
+            chunk(out, |out| {
+                self.opening(out, answer);
+                out.push(b']');
+                put_usage(out, answer, answer.output_tokens);
+                out.extend_from_slice(b"}\n\n");
+            });
+        }
+        chunk(out, |out| out.extend_from_slice(b"data: [DONE]\n\n"));
+        out.extend_from_slice(b"0\r\n\r\n");
+    }
+
+    /// An answer in one piece.
+    pub(crate) fn whole(&self, out: &mut Vec<u8>, answer: &Answer, request_id: Option<&str>) {
+        let mut body = Vec::new();
+        let (prefix, object) = match answer.endpoint {
+            Endpoint::Chat => ("chatcmpl", "chat.completion"),
+            Endpoint::Completions => ("cmpl", "text_completion"),
+        };
+        put(
+            &mut body,
+            format_args!(
+                r#"{{"id":"{prefix}-{:010}","object":"{object}","created":{:010},"model":"{}","choices":[{{"index":0,"#,
+                answer.number, answer.created, self.model
+            ),
+        );
+        body.extend_from_slice(match answer.endpoint {
+            Endpoint::Chat => br#""message":{"role":"assistant","content":""#.as_slice(),
+            Endpoint::Completions => br#""text":""#,
+        });
+        self.words(&mut body, answer.output_tokens);
+        body.extend_from_slice(match answer.endpoint {
+            Endpoint::Chat => br#""},"#.as_slice(),
+            Endpoint::Completions => br#"","#,
+        });
+        put(&mut body, format_args!(r#""logprobs":null,"finish_reason":"{}"}}]"#, finish(answer)));
+        if answer.usage {
+            put_usage(&mut body, answer, answer.output_tokens);
+        }
+        body.push(b'}');
+        json(out, 200, &body, request_id, answer.close);
+    }
+
+    /// The list of models.
+    pub(crate) fn models(&self, out: &mut Vec<u8>, close: bool) {
+        let body = format!(
+            r#"{{"object":"list","data":[{{"id":"{}","object":"model","created":0,"owned_by":"tokclock-sim"}}]}}"#,
+            self.model
+        );
+        json(out, 200, body.as_bytes(), None, close);
+    }
+
+    fn opening(&self, out: &mut Vec<u8>, answer: &Answer) {
+        let (prefix, object) = match answer.endpoint {
+            Endpoint::Chat => ("chatcmpl", "chat.completion.chunk"),
+            Endpoint::Completions => ("cmpl", "text_completion"),
+        };
+        put(
+            out,
+            format_args!(
+                r#"data: {{"id":"{prefix}-{:010}","object":"{object}","created":{:010},"model":"{}","choices":["#,
+                answer.number, answer.created, self.model
+            ),
+        );
+    }
+
+    fn closing(&self, out: &mut Vec<u8>, answer: &Answer, so_far: u32) {
+        if answer.continuous {
+            put_usage(out, answer, so_far);
+        }
+        out.extend_from_slice(b"}\n\n");
+    }
+
+    fn words(&self, out: &mut Vec<u8>, tokens: u32) {
+        out.reserve(self.word.len() * tokens as usize);
+        for _ in 0..tokens {
+            out.extend_from_slice(self.word.as_bytes());
+        }
+    }
+}
+
+/// That the server is there.
+pub(crate) fn health(out: &mut Vec<u8>, close: bool) {
+    json(out, 200, br#"{"status":"ok"}"#, None, close);
+}
+
+/// An error in OpenAI's form.
+pub(crate) fn error(out: &mut Vec<u8>, status: u16, message: &str, close: bool) {
+    let (kind, code) = match status {
+        404 => ("not_found_error", "not_found"),
+        405 => ("invalid_request_error", "method_not_allowed"),
+        _ => ("invalid_request_error", "invalid_request"),
+    };
+    let body = format!(
+        r#"{{"error":{{"message":"{}","type":"{kind}","code":"{code}"}}}}"#,
+        escaped(message)
+    );
+    json(out, status, body.as_bytes(), None, close);
+}
+
+/// An answer whose body is `body`, a JSON text.
+fn json(out: &mut Vec<u8>, status: u16, body: &[u8], request_id: Option<&str>, close: bool) {
+    let reason = match status {
+        200 => "OK",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        411 => "Length Required",
+        413 => "Content Too Large",
+        431 => "Request Header Fields Too Large",
+        _ => "Bad Request",
+    };
+    put(
+        out,
+        format_args!("HTTP/1.1 {status} {reason}\r\n{SERVER}content-type: application/json\r\n"),
+    );
+    shared_headers(out, request_id, close);
+    put(out, format_args!("content-length: {}\r\n\r\n", body.len()));
+    out.extend_from_slice(body);
+}
+
+fn shared_headers(out: &mut Vec<u8>, request_id: Option<&str>, close: bool) {
+    if let Some(id) = request_id {
+        put(out, format_args!("x-request-id: {id}\r\n"));
+    }
+    if close {
+        out.extend_from_slice(b"connection: close\r\n");
+    }
+}
+
+fn put_usage(out: &mut Vec<u8>, answer: &Answer, output_tokens: u32) {
+    put(
+        out,
+        format_args!(
+            r#","usage":{{"prompt_tokens":{},"completion_tokens":{output_tokens},"total_tokens":{}}}"#,
+            answer.prompt_tokens,
+            u64::from(answer.prompt_tokens) + u64::from(output_tokens)
+        ),
+    );
+}
+
+fn finish(answer: &Answer) -> &'static str {
+    if answer.capped { "length" } else { "stop" }
+}
+
+/// One chunk of a chunked body (RFC 9112 section 7.1) around whatever `body` writes.
+fn chunk(out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) {
+    // The size goes first but is known last: leave room for it, a fixed number of digits.
+    const SIZE: usize = 8;
+    let start = out.len();
+    out.extend_from_slice(b"00000000\r\n");
+    body(out);
+    let length = out.len() - start - SIZE - 2;
+    let digits = format!("{length:x}");
+    // Leading zeros are allowed but no real server sends them, so close the gap.
+    let spare = SIZE - digits.len().min(SIZE);
+    out[start + spare..start + SIZE].copy_from_slice(digits.as_bytes());
+    out.drain(start..start + spare);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn put(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
+    // Writing to a Vec cannot fail.
+    let _ = out.write_fmt(text);
+}
+
+fn escaped(text: &str) -> String {
+    let quoted = serde_json::Value::from(text).to_string();
+    quoted[1..quoted.len() - 1].to_owned()
+}
