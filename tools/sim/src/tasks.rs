@@ -79,8 +79,8 @@ async fn serve_until_stop(
     }
     spawn(reactor, watch(Rc::clone(reactor), event, index));
     started();
-    let ended = contain(schedule(reactor, &turn, &alarm, &ring)).await;
-    if ended.is_none() {
+    // What a panic was about is taken off the queue by then, so the rest can go on.
+    while contain(schedule(reactor, &turn, &alarm, &ring)).await.is_none() {
         reactor.count(|tally| tally.internal_errors += 1);
     }
     if let Some(fd) = listening {
