@@ -56,7 +56,7 @@ impl Offset {
     }
 
     /// A REALTIME stamp on the monotonic clock, `now_ns` being the monotonic time.
-    pub(crate) fn to_monotonic(&mut self, real_ns: u64, now_ns: u64) -> u64 {
+    pub(crate) fn on_monotonic(&mut self, real_ns: u64, now_ns: u64) -> u64 {
         if now_ns.saturating_sub(self.measured_ns) > Self::AGE_NS_MAX {
             *self = Self::new();
         }
@@ -121,7 +121,7 @@ mod tests {
         let before = monotonic_ns();
         let real = realtime_ns();
         let after = monotonic_ns();
-        let mapped = offset.to_monotonic(real, after);
+        let mapped = offset.on_monotonic(real, after);
         // The offset itself is known to within its bracket, far below this slack.
         assert!(mapped + 1_000_000 >= before && mapped <= after + 1_000_000);
     }

@@ -57,14 +57,16 @@ impl Reactor {
         let close = head.close;
         let end = head.head_bytes + head.body_bytes;
         match head.route {
-            Route::Generate(endpoint) => {
-                if let Err((status, message)) =
-                    self.admit(state, connection, id, endpoint, head, now_ns)
-                {
+            Route::Generate(endpoint) => match self.admit(connection, id, endpoint, head, now_ns) {
+                Ok(()) => {
+                    let tally = &mut state.tally;
+                    tally.first_read_ns = tally.first_read_ns.min(now_ns);
+                }
+                Err((status, message)) => {
                     connection.closing |= close;
                     connection.answer(|out| wire::error(out, status, &message, close));
                 }
-            }
+            },
             route => {
                 connection.closing |= close;
                 connection.answer(|out| match route {
@@ -85,7 +87,6 @@ impl Reactor {
     /// Lets a request into the queue, or says with which status and why not.
     fn admit(
         &self,
-        state: &mut State,
         connection: &mut Connection,
         id: Id,
         endpoint: Endpoint,
@@ -122,7 +123,6 @@ impl Reactor {
             active.start(&self.shared.timing, now_ns);
         }
         connection.active = Some(active);
-        state.tally.first_read_ns = state.tally.first_read_ns.min(now_ns);
         Ok(())
     }
 }

@@ -19,6 +19,7 @@
 mod ask;
 mod clock;
 mod connection;
+mod delivery;
 mod driver;
 mod http;
 mod intake;

@@ -11,7 +11,7 @@ use std::task::Waker;
 use monoio::net::TcpStream;
 
 use crate::clock::{self, Offset};
-use crate::connection::{Active, Connection, Unit};
+use crate::connection::{Active, Connection};
 use crate::report::Tally;
 use crate::server::{Message, Place, Shared};
 use crate::socket;
@@ -64,7 +64,7 @@ pub(crate) struct State {
     ready: VecDeque<Id>,
     buffer: Vec<u8>,
     offset: Offset,
-    blocked: Vec<(Id, Rc<TcpStream>)>,
+    pub(crate) blocked: Vec<(Id, Rc<TcpStream>)>,
     nudged: bool,
     waker: Option<Waker>,
 }
@@ -215,7 +215,7 @@ impl Reactor {
             };
             let now_ns = clock::monotonic_ns();
             let Some(mut connection) = state.take(id) else { return Reading::Over };
-            let arrived_ns = stamp.map(|stamp| state.offset.to_monotonic(stamp, now_ns));
+            let arrived_ns = stamp.map(|stamp| state.offset.on_monotonic(stamp, now_ns));
             let earliest_ns = connection.empty_ns.saturating_sub(STAMP_SLACK_NS);
             connection.arrived_ns = arrived_ns.filter(|at| (earliest_ns..=now_ns).contains(at));
             let emptied = length < READ_BYTES;
@@ -239,116 +239,8 @@ impl Reactor {
         }
     }
 
-    /// Sends all of a connection that is due and belongs together.
-    fn serve(&self, state: &mut State, connection: &mut Connection, id: Id, now_ns: u64) {
-        loop {
-            if connection.output.bytes.is_empty()
-                && let Some(active) = &mut connection.active
-            {
-                active.gather(&self.shared.wire, self.shared.cut, now_ns, &mut connection.output);
-            }
-            if connection.output.bytes.is_empty() || !self.send(state, connection, id) {
-                return;
-            }
-            // The tail follows the last output event at once.
-            if !connection.active.as_ref().is_some_and(|active| active.wants_tail()) {
-                return;
-            }
-        }
-    }
-
-    /// Hands the output to the kernel; false if some of it is left.
-    pub(crate) fn send(&self, state: &mut State, connection: &mut Connection, id: Id) -> bool {
-        let fd = connection.stream.as_raw_fd();
-        let output = &mut connection.output;
-        let start_ns = clock::monotonic_ns();
-        let result = socket::send(fd, &output.bytes[output.sent..]);
-        let end_ns = clock::monotonic_ns();
-        let first_ns = *output.started_ns.get_or_insert(start_ns);
-        match result {
-            Ok(sent) => output.sent += sent,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(_) => {
-                connection.dead = true;
-                // The task that reads then learns of it and cleans up.
-                socket::shutdown(fd, libc::SHUT_RDWR);
-                return false;
-            }
-        }
-        let mut ended = false;
-        while let Some(mark) = connection.output.marks.front()
-            && mark.end <= connection.output.sent
-        {
-            ended |= mark.unit == Unit::Tail;
-            self.sent(&mut state.tally, connection, mark.unit, [first_ns, end_ns]);
-            connection.output.marks.pop_front();
-        }
-        if connection.output.sent < connection.output.bytes.len() {
-            state.tally.blocked_sends += 1;
-            connection.output.retried = true;
-            connection.blocked = true;
-            state.blocked.push((id, Rc::clone(&connection.stream)));
-            return false;
-        }
-        connection.output.clear();
-        if ended {
-            self.finish(state, connection, end_ns);
-        }
-        if connection.closing {
-            socket::shutdown(fd, libc::SHUT_WR);
-        } else if !connection.is_busy() && !connection.input.is_empty() {
-            self.take_up(state, connection, id, end_ns);
-        }
-        true
-    }
-
-    /// Books one unit that the kernel took.
-    fn sent(&self, tally: &mut Tally, connection: &mut Connection, unit: Unit, at: [u64; 2]) {
-        let Some(active) = &mut connection.active else { return };
-        match unit {
-            Unit::Other => return,
-            Unit::Output { index, tokens, due_ns } => {
-                tally.tokens += u64::from(tokens);
-                let timed = index == 0 || self.shared.has_gaps;
-                if timed && !connection.output.retried && due_ns > connection.excused_ns {
-                    tally.late(at[0].saturating_sub(due_ns));
-                }
-                if let Some(record) = &mut active.record
-                    && !record.add_event([at[0], at[1], u64::from(tokens)])
-                {
-                    active.record = None;
-                    self.shared.drop_record();
-                }
-            }
-            Unit::Head => {
-                if let Some(record) = &mut active.record {
-                    record.head = Some(at);
-                }
-            }
-            Unit::Tail => {
-                if !active.stream {
-                    tally.tokens += u64::from(active.answer.output_tokens);
-                }
-                if let Some(record) = &mut active.record {
-                    record.head = record.head.or(Some(at));
-                    record.tail = Some(at);
-                    record.complete = true;
-                }
-            }
-        }
-    }
-
-    fn finish(&self, state: &mut State, connection: &mut Connection, now_ns: u64) {
-        let Some(active) = connection.active.take() else { return };
-        state.tally.completed += 1;
-        state.tally.last_done_ns = state.tally.last_done_ns.max(now_ns);
-        connection.closing |= active.answer.close;
-        self.pass_on(state);
-        self.log(*active);
-    }
-
     /// A place became free: whose turn is it?
-    fn pass_on(&self, state: &mut State) {
+    pub(crate) fn pass_on(&self, state: &mut State) {
         let next = self.shared.queue().leave();
         if let Some((_, Place { thread, id })) = next {
             if thread == self.thread {
@@ -370,7 +262,8 @@ impl Reactor {
         }
     }
 
-    fn log(&self, active: Active) {
+    /// Hands a request's record to the truth log, if there is one.
+    pub(crate) fn log(&self, active: Active) {
         if let (Some(sink), Some(record)) = (&self.shared.truth, active.record) {
             sink.put(record);
         }

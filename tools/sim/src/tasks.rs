@@ -112,7 +112,8 @@ fn spawn(reactor: &Rc<Reactor>, task: impl Future<Output = ()> + 'static) {
 /// Sends what is due, sleeps when nothing is.
 async fn schedule(reactor: &Rc<Reactor>, turn: &Turn, alarm: &Alarm, ring: &TcpStream) {
     let mut rings: Option<Pin<Box<dyn Future<Output = io::Result<()>> + '_>>> = None;
-    let mut set_to = None;
+    // What the alarm is set to; `None` is a spent one, which rings on until it is set anew.
+    let mut set_to: Option<Option<u64>> = None;
     let mut sends = 0;
     while !reactor.shared.is_stopping() {
         let now_ns = clock::monotonic_ns();
@@ -135,9 +136,9 @@ async fn schedule(reactor: &Rc<Reactor>, turn: &Turn, alarm: &Alarm, ring: &TcpS
             }
             Step::Idle(due_ns) => {
                 let ring_ns = due_ns.map(|due_ns| due_ns - EARLY_NS);
-                if set_to != ring_ns {
+                if set_to != Some(ring_ns) {
                     alarm.set(ring_ns);
-                    set_to = ring_ns;
+                    set_to = Some(ring_ns);
                 }
             }
         }
@@ -152,8 +153,6 @@ async fn schedule(reactor: &Rc<Reactor>, turn: &Turn, alarm: &Alarm, ring: &TcpS
         .await;
         if rang {
             rings = None;
-            // A spent alarm stays readable until it is set anew.
-            alarm.set(None);
             set_to = None;
         }
     }

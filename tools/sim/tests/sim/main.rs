@@ -1,5 +1,8 @@
 //! The server over real sockets, as a client sees it and as its own log tells it.
 
+#[cfg(test)]
 mod client;
+#[cfg(test)]
 mod serve;
+#[cfg(test)]
 mod timing;
