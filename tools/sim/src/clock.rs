@@ -111,9 +111,55 @@ impl Alarm {
     }
 }
 
+/// How much before a due time to be woken, learnt from how late earlier alarms were noticed.
+///
+/// An idle CPU wakes more slowly than a busy one, and how slowly is the host's business.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Margin {
+    ns: u64,
+}
+
+impl Margin {
+    const NS_MIN: u64 = 60_000;
+    const NS_MAX: u64 = 300_000;
+
+    /// The least margin.
+    pub(crate) fn new() -> Self {
+        Self { ns: Self::NS_MIN }
+    }
+
+    /// The margin now, in ns.
+    pub(crate) fn ns(self) -> u64 {
+        self.ns
+    }
+
+    /// An alarm was noticed `late_ns` after the time it was set to.
+    pub(crate) fn on_wake(&mut self, late_ns: u64) {
+        // Up at once, down slowly: waking too early costs a little CPU, too late an event.
+        let wanted_ns = late_ns.saturating_add(late_ns / 4);
+        let fallen_ns = self.ns - self.ns / 64;
+        self.ns = wanted_ns.max(fallen_ns).clamp(Self::NS_MIN, Self::NS_MAX);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_margin_grows_at_once_and_shrinks_slowly_between_its_bounds() {
+        let mut margin = Margin::new();
+        margin.on_wake(100_000);
+        assert_eq!(margin.ns(), 125_000);
+        margin.on_wake(10_000);
+        assert!((120_000..125_000).contains(&margin.ns()));
+        margin.on_wake(u64::MAX);
+        assert_eq!(margin.ns(), Margin::NS_MAX);
+        for _ in 0..1_000 {
+            margin.on_wake(0);
+        }
+        assert_eq!(margin.ns(), Margin::NS_MIN);
+    }
 
     #[test]
     fn a_realtime_stamp_lands_on_the_monotonic_clock() {

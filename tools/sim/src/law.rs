@@ -62,7 +62,8 @@ pub enum Spread {
 /// A law that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "delay {text:?}: {fault}; write 50ms, uniform:40ms,60ms, normal:50ms,5ms, lognormal:50ms,80ms or exp:50ms"
+    "delay {text:?}: {fault}; write 50ms, uniform:40ms,60ms, normal:50ms,5ms, \
+     lognormal:50ms,80ms or exp:50ms"
 )]
 pub struct LawError {
     text: String,

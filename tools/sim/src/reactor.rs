@@ -19,6 +19,9 @@ use crate::socket;
 /// Bytes taken from a socket in one call.
 const READ_BYTES: usize = 64 * 1024;
 
+/// Such calls before others have their turn.
+const READS_PER_TURN: u32 = 4;
+
 /// A stamp may precede the moment its bytes could be read by this much.
 const STAMP_SLACK_NS: u64 = 100_000;
 
@@ -204,7 +207,8 @@ impl Reactor {
     /// Reads what a socket holds and takes up the requests in it.
     pub(crate) fn read(&self, id: Id, fd: RawFd) -> Reading {
         let state = &mut *self.state.borrow_mut();
-        loop {
+        // A large body is read in several turns, so that sends come in between.
+        for _ in 0..READS_PER_TURN {
             let before_ns = clock::monotonic_ns();
             let (length, stamp) = match socket::receive(fd, &mut state.buffer) {
                 Ok((0, _)) => return Reading::Over,
@@ -237,6 +241,7 @@ impl Reactor {
                 return Reading::On;
             }
         }
+        Reading::On
     }
 
     /// A place became free: whose turn is it?

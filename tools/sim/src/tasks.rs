@@ -13,15 +13,12 @@ use std::task::Poll;
 
 use monoio::net::TcpStream;
 
-use crate::clock::{self, Alarm};
+use crate::clock::{self, Alarm, Margin};
 use crate::driver::{Turn, contain, pollable};
 use crate::reactor::{Id, Reactor, Reading, Step};
 use crate::report::Tally;
 use crate::server::{Message, Shared};
 use crate::socket;
-
-/// The alarm rings this much before something is due: waking up takes about so long.
-const EARLY_NS: u64 = 60_000;
 
 /// So close to the due time nothing else is looked at any more.
 const SPIN_NS: u64 = 2_000;
@@ -114,14 +111,15 @@ async fn schedule(reactor: &Rc<Reactor>, turn: &Turn, alarm: &Alarm, ring: &TcpS
     let mut rings: Option<Pin<Box<dyn Future<Output = io::Result<()>> + '_>>> = None;
     // What the alarm is set to; `None` is a spent one, which rings on until it is set anew.
     let mut set_to: Option<Option<u64>> = None;
-    let mut sends = 0;
+    let mut margin = Margin::new();
+    let mut sends = 0u32;
     while !reactor.shared.is_stopping() {
         let now_ns = clock::monotonic_ns();
         match reactor.step(now_ns) {
             Step::Worked => {
                 wait_for_room(reactor);
                 sends += 1;
-                if sends % SENDS_PER_TURN == 0 {
+                if sends.is_multiple_of(SENDS_PER_TURN) {
                     turn.take().await;
                 }
                 continue;
@@ -130,12 +128,12 @@ async fn schedule(reactor: &Rc<Reactor>, turn: &Turn, alarm: &Alarm, ring: &TcpS
                 std::hint::spin_loop();
                 continue;
             }
-            Step::Idle(Some(due_ns)) if due_ns <= now_ns + EARLY_NS => {
+            Step::Idle(Some(due_ns)) if due_ns <= now_ns + margin.ns() => {
                 turn.take().await;
                 continue;
             }
             Step::Idle(due_ns) => {
-                let ring_ns = due_ns.map(|due_ns| due_ns - EARLY_NS);
+                let ring_ns = due_ns.map(|due_ns| due_ns - margin.ns());
                 if set_to != Some(ring_ns) {
                     alarm.set(ring_ns);
                     set_to = Some(ring_ns);
@@ -153,7 +151,9 @@ async fn schedule(reactor: &Rc<Reactor>, turn: &Turn, alarm: &Alarm, ring: &TcpS
         .await;
         if rang {
             rings = None;
-            set_to = None;
+            if let Some(ring_ns) = set_to.take().flatten() {
+                margin.on_wake(clock::monotonic_ns().saturating_sub(ring_ns));
+            }
         }
     }
 }

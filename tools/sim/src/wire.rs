@@ -74,20 +74,16 @@ impl Wire {
 
     /// The head of a stream, with the role event where there is one.
     pub(crate) fn head(&self, out: &mut Vec<u8>, answer: &Answer, request_id: Option<&str>) {
-        put(
-            out,
-            format_args!(
-                "HTTP/1.1 200 OK\r\n{SERVER}content-type: text/event-stream; charset=utf-8\r\ncache-control: no-cache\r\n"
-            ),
-        );
+        put(out, format_args!("HTTP/1.1 200 OK\r\n{SERVER}"));
+        out.extend_from_slice(b"content-type: text/event-stream; charset=utf-8\r\n");
+        out.extend_from_slice(b"cache-control: no-cache\r\n");
         shared_headers(out, request_id, answer.close);
         out.extend_from_slice(b"transfer-encoding: chunked\r\n\r\n");
         if self.role && answer.endpoint == Endpoint::Chat {
             chunk(out, |out| {
                 self.opening(out, answer);
-                out.extend_from_slice(
-                    br#"{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]"#,
-                );
+                out.extend_from_slice(br#"{"index":0,"delta":{"role":"assistant","content":""},"#);
+                out.extend_from_slice(br#""logprobs":null,"finish_reason":null}]"#);
                 self.closing(out, answer, 0);
             });
         }
@@ -136,17 +132,8 @@ impl Wire {
     /// An answer in one piece.
     pub(crate) fn whole(&self, out: &mut Vec<u8>, answer: &Answer, request_id: Option<&str>) {
         let mut body = Vec::new();
-        let (prefix, object) = match answer.endpoint {
-            Endpoint::Chat => ("chatcmpl", "chat.completion"),
-            Endpoint::Completions => ("cmpl", "text_completion"),
-        };
-        put(
-            &mut body,
-            format_args!(
-                r#"{{"id":"{prefix}-{:010}","object":"{object}","created":{:010},"model":"{}","choices":[{{"index":0,"#,
-                answer.number, answer.created, self.model
-            ),
-        );
+        self.identity(&mut body, answer, "chat.completion");
+        body.extend_from_slice(br#"{"index":0,"#);
         body.extend_from_slice(match answer.endpoint {
             Endpoint::Chat => br#""message":{"role":"assistant","content":""#.as_slice(),
             Endpoint::Completions => br#""text":""#,
@@ -167,24 +154,26 @@ impl Wire {
     /// The list of models.
     pub(crate) fn models(&self, out: &mut Vec<u8>, close: bool) {
         let body = format!(
-            r#"{{"object":"list","data":[{{"id":"{}","object":"model","created":0,"owned_by":"tokclock-sim"}}]}}"#,
-            self.model
+            r#"{{"object":"list","data":[{{"id":"{}","object":"model",{}}}]}}"#,
+            self.model, r#""created":0,"owned_by":"tokclock-sim""#
         );
         json(out, 200, body.as_bytes(), None, close);
     }
 
     fn opening(&self, out: &mut Vec<u8>, answer: &Answer) {
+        out.extend_from_slice(b"data: ");
+        self.identity(out, answer, "chat.completion.chunk");
+    }
+
+    /// What every object starts with, up to its list of choices.
+    fn identity(&self, out: &mut Vec<u8>, answer: &Answer, chat_object: &str) {
         let (prefix, object) = match answer.endpoint {
-            Endpoint::Chat => ("chatcmpl", "chat.completion.chunk"),
+            Endpoint::Chat => ("chatcmpl", chat_object),
             Endpoint::Completions => ("cmpl", "text_completion"),
         };
-        put(
-            out,
-            format_args!(
-                r#"data: {{"id":"{prefix}-{:010}","object":"{object}","created":{:010},"model":"{}","choices":["#,
-                answer.number, answer.created, self.model
-            ),
-        );
+        let (number, created) = (answer.number, answer.created);
+        put(out, format_args!(r#"{{"id":"{prefix}-{number:010}","object":"{object}","#));
+        put(out, format_args!(r#""created":{created},"model":"{}","choices":["#, self.model));
     }
 
     fn closing(&self, out: &mut Vec<u8>, answer: &Answer, so_far: u32) {
@@ -250,15 +239,11 @@ fn shared_headers(out: &mut Vec<u8>, request_id: Option<&str>, close: bool) {
     }
 }
 
-fn put_usage(out: &mut Vec<u8>, answer: &Answer, output_tokens: u32) {
-    put(
-        out,
-        format_args!(
-            r#","usage":{{"prompt_tokens":{},"completion_tokens":{output_tokens},"total_tokens":{}}}"#,
-            answer.prompt_tokens,
-            u64::from(answer.prompt_tokens) + u64::from(output_tokens)
-        ),
-    );
+fn put_usage(out: &mut Vec<u8>, answer: &Answer, output: u32) {
+    let prompt = answer.prompt_tokens;
+    let total = u64::from(prompt) + u64::from(output);
+    put(out, format_args!(r#","usage":{{"prompt_tokens":{prompt},"completion_tokens":{output},"#));
+    put(out, format_args!(r#""total_tokens":{total}}}"#));
 }
 
 fn finish(answer: &Answer) -> &'static str {
@@ -289,4 +274,72 @@ fn put(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
 fn escaped(text: &str) -> String {
     let quoted = serde_json::Value::from(text).to_string();
     quoted[1..quoted.len() - 1].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(endpoint: Endpoint) -> Answer {
+        Answer {
+            endpoint,
+            number: 7,
+            created: 1_700_000_000,
+            prompt_tokens: 3,
+            output_tokens: 2,
+            capped: true,
+            close: false,
+            usage: true,
+            continuous: false,
+        }
+    }
+
+    fn rendered(render: impl FnOnce(&Wire, &mut Vec<u8>)) -> String {
+        let settings = Settings { word: " a\"b".into(), ..Settings::default() };
+        let mut out = Vec::new();
+        render(&Wire::new(&settings), &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_chunk_states_its_own_length() {
+        for length in [0, 1, 15, 16, 255, 4096] {
+            let mut out = b"before".to_vec();
+            chunk(&mut out, |out| out.extend(std::iter::repeat_n(b'x', length)));
+            let expected = format!("before{length:x}\r\n{}\r\n", "x".repeat(length));
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn an_output_event_is_one_chunk_with_escaped_text() {
+        let text = rendered(|wire, out| wire.output(out, &answer(Endpoint::Chat), 2, 2));
+        let event = concat!(
+            r#"data: {"id":"chatcmpl-0000000007","object":"chat.completion.chunk","#,
+            r#""created":1700000000,"model":"sim","choices":[{"index":0,"delta":"#,
+            r#"{"content":" a\"b a\"b"},"logprobs":null,"finish_reason":null}]}"#,
+            "\n\n"
+        );
+        assert_eq!(text, format!("{:x}\r\n{event}\r\n", event.len()));
+    }
+
+    #[test]
+    fn a_tail_ends_the_stream_and_the_body() {
+        let text = rendered(|wire, out| wire.tail(out, &answer(Endpoint::Completions)));
+        let usage = r#""usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}"#;
+        assert!(text.contains(r#""finish_reason":"length""#) && text.contains(usage));
+        assert!(text.ends_with("e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n"));
+    }
+
+    #[test]
+    fn an_error_keeps_its_json_whole_whatever_the_message() {
+        let mut out = Vec::new();
+        error(&mut out, 404, "the model \"x\\\" is\nnot here", true);
+        let text = String::from_utf8(out).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains(&format!("content-length: {}", body.len())));
+        assert!(head.contains("connection: close"));
+        let body: serde_json::Value = serde_json::from_str(body).unwrap();
+        assert_eq!(body["error"]["message"], "the model \"x\\\" is\nnot here");
+    }
 }

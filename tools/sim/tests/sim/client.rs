@@ -144,7 +144,6 @@ pub(crate) fn request(path: &str, body: &str) -> String {
 
 /// A chat stream of so many tokens.
 pub(crate) fn chat(tokens: u32) -> String {
-    format!(
-        r#"{{"model":"sim","stream":true,"max_tokens":{tokens},"messages":[{{"role":"user","content":"one two three"}}]}}"#
-    )
+    let messages = r#"[{"role":"user","content":"one two three"}]"#;
+    format!(r#"{{"model":"sim","stream":true,"max_tokens":{tokens},"messages":{messages}}}"#)
 }

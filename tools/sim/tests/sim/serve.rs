@@ -166,11 +166,8 @@ fn a_large_body_is_announced_sent_and_read() {
 fn connection_close_is_honoured_and_answered() {
     let (_server, mut client) = start(Settings::default());
     let body = chat(2);
-    let head = format!(
-        "POST {CHAT} HTTP/1.1\r\nconnection: close\r\nx-request-id: r-9\r\ncontent-length: {}\r\n\r\n",
-        body.len()
-    );
-    client.send((head + &body).as_bytes());
+    let text = request(CHAT, &body);
+    client.send(text.replace("host: test", "connection: close\r\nx-request-id: r-9").as_bytes());
     let answer = client.answer();
     assert_eq!(answer.header("connection").unwrap(), "close");
     assert_eq!(answer.header("x-request-id").unwrap(), "r-9");
@@ -209,6 +206,7 @@ fn a_stopped_server_gives_its_port_back() {
     let server = Server::start(&Settings::default()).unwrap();
     let port = server.address().port();
     let mut idle = Client::new(server.address());
+    assert_eq!(idle.get("/health").status, 200);
     server.stop();
     assert!(idle.is_closed());
     let again = Server::start(&Settings { port, ..Settings::default() }).unwrap();

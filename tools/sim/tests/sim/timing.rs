@@ -18,6 +18,11 @@ fn records(path: &Path) -> Vec<Record> {
     records
 }
 
+/// Chunks of a chat stream: role, tokens, finish, `[DONE]`.
+fn chunks(tokens: u32) -> usize {
+    tokens as usize + 3
+}
+
 /// Runs `clients` connections with `requests` chat streams each, one after the other.
 fn load(server: &Server, clients: u32, requests: u32, tokens: u32) {
     let address = server.address();
@@ -26,7 +31,7 @@ fn load(server: &Server, clients: u32, requests: u32, tokens: u32) {
             scope.spawn(move || {
                 let mut client = Client::new(address);
                 for _ in 0..requests {
-                    assert_eq!(client.post(CHAT, &chat(tokens)).texts().len(), tokens as usize);
+                    assert_eq!(client.post(CHAT, &chat(tokens)).chunks.len(), chunks(tokens));
                 }
             });
         }
@@ -51,6 +56,8 @@ fn the_truth_log_is_consistent_and_nothing_leaves_early() {
     assert_eq!(report.lateness.count, 12 * 6);
     let records = records(&path);
     assert_eq!(records.len(), 12);
+    // Streams run side by side; a driver that is waited for wrongly would serialise them.
+    assert!(records.iter().any(|record| record.in_flight > 1));
     for (number, record) in records.iter().enumerate() {
         assert_eq!(record.number, number as u64);
         assert!(record.complete && record.stream);
@@ -220,7 +227,7 @@ fn a_client_that_reads_late_loses_nothing() {
     sleeper.send(request(CHAT, &chat(100_000)).as_bytes());
     // Others are served while its socket is full.
     load(&server, 2, 3, 50);
-    assert_eq!(sleeper.answer().texts().len(), 100_000);
+    assert_eq!(sleeper.answer().chunks.len(), chunks(100_000));
     let report = server.stop();
     assert!(report.blocked_sends > 0);
     assert_eq!(report.completed, 7);
@@ -239,15 +246,15 @@ fn streams_share_the_server_instead_of_queuing_for_it() {
     long.send(request(CHAT, &chat(5_000_000)).as_bytes());
     let reader = thread::spawn(move || {
         long.head();
-        let mut chunks = 0u32;
-        while chunks < 5_000 && long.chunk().is_some() {
-            chunks += 1;
+        let mut seen = 0u32;
+        while seen < 5_000 && long.chunk().is_some() {
+            seen += 1;
         }
-        (long, chunks)
+        (long, seen)
     });
     load(&server, 1, 3, 10);
-    let (long, chunks) = reader.join().unwrap();
-    assert_eq!(chunks, 5_000);
+    let (long, seen) = reader.join().unwrap();
+    assert_eq!(seen, 5_000);
     drop(long);
     let report = server.stop();
     assert_eq!((report.completed, report.requests), (3, 4));
