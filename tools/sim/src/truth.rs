@@ -155,7 +155,11 @@ fn write(mut out: impl Write, records: &Receiver<Record>, state: &State) -> io::
                 serde_json::to_writer(&mut out, &record)?;
                 out.write_all(b"\n")?;
             }
-            Err(TryRecvError::Empty) => thread::sleep(PAUSE),
+            Err(TryRecvError::Empty) => {
+                // What is finished can be read while the server runs, and outlives its being killed.
+                out.flush()?;
+                thread::sleep(PAUSE);
+            }
             Err(TryRecvError::Disconnected) => return out.flush(),
         }
     }
