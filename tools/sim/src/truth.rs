@@ -156,7 +156,7 @@ fn write(mut out: impl Write, records: &Receiver<Record>, state: &State) -> io::
                 out.write_all(b"\n")?;
             }
             Err(TryRecvError::Empty) => {
-                // What is finished can be read while the server runs, and outlives its being killed.
+                // What is finished can be read while the server runs, and outlives a kill.
                 out.flush()?;
                 thread::sleep(PAUSE);
             }
