@@ -1,1 +1,231 @@
-//! End to end: the binary against the simulator and case files.
+//! What the end-to-end tests share: a simulated server, a load point against it, its truth log.
+#![expect(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a test fails by panicking")]
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use tempfile::TempDir;
+use tokclock_engine::measure::Facts;
+use tokclock_engine::record::{Row, read_rows};
+use tokclock_engine::run::{Control, Progress, Setup, locate, run};
+use tokclock_engine::workload::{
+    Client, Close, Content, Dialect, Limits, Load, Objectives, Overflow, Stamps, Stop, Target,
+    Tokenizer, Warmup, Workload,
+};
+use tokclock_sim::{Law, Report, Server, Settings};
+
+/// One millisecond in ns.
+pub const MS: u64 = 1_000_000;
+
+/// A small quick server: TTFT 20 ms, ITL 2 ms.
+#[must_use]
+pub fn settings() -> Settings {
+    Settings { ttft: Law::Constant(20 * MS), itl: Law::Constant(2 * MS), ..Settings::default() }
+}
+
+/// A closed loop without ramp.
+#[must_use]
+pub fn closed(users: u64) -> Load {
+    Load::Closed { users, ramp_ns: 0 }
+}
+
+/// A Poisson open loop.
+#[must_use]
+pub fn poisson(rate: f64, max_in_flight: Option<u64>, overflow: Overflow) -> Load {
+    let arrival = tokclock_engine::workload::Arrival::Poisson;
+    Load::Open { rate, arrival, max_in_flight, overflow }
+}
+
+/// Stop after so many requests.
+#[must_use]
+pub fn requests(requests: u64) -> Stop {
+    Stop {
+        requests: Some(requests),
+        duration_ns: None,
+        warmup: Warmup::None,
+        drain_ns: 10_000 * MS,
+    }
+}
+
+/// A load point against `address` with 8 output tokens and all output events kept.
+#[must_use]
+pub fn workload(address: SocketAddr, load: Load, stop: Stop) -> Workload {
+    let located = locate(&format!("http://{address}"), Dialect::OpenaiChat).unwrap();
+    Workload {
+        target: Target {
+            url: located.url,
+            address: located.address,
+            host: located.host,
+            path: located.path,
+            dialect: Dialect::OpenaiChat,
+            model: "sim".to_owned(),
+            stream: true,
+            headers: Vec::new(),
+            extra_body: serde_json::Map::new(),
+        },
+        load,
+        stop,
+        content: Content {
+            input_tokens: 16,
+            output_tokens: 8,
+            tokenizer: Tokenizer::O200kBase,
+            tokenizer_chosen: false,
+        },
+        objectives: Objectives::default(),
+        client: Client {
+            cpus: vec![0],
+            stamps: Stamps::Kernel,
+            keep_chunks: true,
+            keep_text: false,
+            close: Close::Fin,
+        },
+        limits: Limits::default(),
+        seed: 7,
+    }
+}
+
+/// As many reactors as asked for; they share CPUs where there are fewer.
+#[must_use]
+pub fn on_reactors(mut workload: Workload, reactors: usize) -> Workload {
+    let cpus = tokclock_engine::run::cpus().len().max(1);
+    workload.client.cpus = (0..reactors).map(|reactor| reactor % cpus).collect();
+    workload
+}
+
+/// What a finished run left.
+pub struct Ran {
+    /// Facts of the run.
+    pub facts: Facts,
+    /// Its rows, in order of their index.
+    pub rows: Vec<Row>,
+    /// Where they lie.
+    pub dir: TempDir,
+}
+
+/// Carries out `workload`, watched by nobody.
+#[must_use]
+pub fn carry_out(workload: &Workload) -> Ran {
+    carry_out_under(workload, &Arc::new(Control::new()))
+}
+
+/// Carries out `workload` under `control`.
+#[must_use]
+pub fn carry_out_under(workload: &Workload, control: &Arc<Control>) -> Ran {
+    let dir = TempDir::new().unwrap();
+    let setup =
+        Setup { out_dir: dir.path().to_owned(), run_id: "test".to_owned(), resolve_ns: 0 };
+    let facts = run(workload, &setup, control, &Progress::new()).unwrap();
+    let mut rows = rows(dir.path());
+    rows.sort_by_key(|row| row.index);
+    Ran { facts, rows, dir }
+}
+
+/// The rows of a result directory.
+#[must_use]
+pub fn rows(dir: &Path) -> Vec<Row> {
+    read_rows(&dir.join("requests.jsonl")).unwrap().map(Result::unwrap).collect()
+}
+
+/// A simulated server with its truth log.
+pub struct Sim {
+    server: Server,
+    dir: TempDir,
+}
+
+/// One request as the simulated server saw it; times are CLOCK_MONOTONIC ns.
+pub type Truth = tokclock_sim::Record;
+
+impl Sim {
+    /// Starts a server.
+    #[must_use]
+    pub fn start(settings: Settings) -> Self {
+        let dir = TempDir::new().unwrap();
+        let truth = Some(dir.path().join("truth.jsonl"));
+        let server = Server::start(&Settings { truth, ..settings }).unwrap();
+        Self { server, dir }
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.server.address()
+    }
+
+    /// Ends it: its report and its log.
+    #[must_use]
+    pub fn stop(self) -> (Report, Vec<Truth>) {
+        let report = self.server.stop();
+        let text = std::fs::read_to_string(self.dir.path().join("truth.jsonl")).unwrap();
+        let truth = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        (report, truth)
+    }
+}
+
+/// A server of the test's own: every connection is given to `serve`, one after the other, until
+/// `connections` were served.
+///
+/// Its thread ends by itself.
+#[must_use]
+pub fn odd_server(
+    connections: usize,
+    serve: impl Fn(TcpStream) + Send + Sync + 'static,
+) -> (SocketAddr, JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let serve = Arc::new(serve);
+    let thread = std::thread::spawn(move || {
+        let mut serving = Vec::new();
+        for _ in 0..connections {
+            let Ok((stream, _)) = listener.accept() else { break };
+            let serve = Arc::clone(&serve);
+            serving.push(std::thread::spawn(move || serve(stream)));
+        }
+        drop(listener);
+        for one in serving {
+            let _ = one.join();
+        }
+    });
+    (address, thread)
+}
+
+/// Reads one request, head and body; `None` when the client has closed.
+#[must_use]
+pub fn read_request(stream: &mut TcpStream) -> Option<String> {
+    use std::io::Read;
+    let mut bytes = Vec::new();
+    let mut piece = [0_u8; 4096];
+    loop {
+        let text = String::from_utf8_lossy(&bytes);
+        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            let length = head
+                .lines()
+                .find_map(|line| line.strip_prefix("Content-Length: "))
+                .map_or(0, |length| length.trim().parse().unwrap());
+            if body.len() >= length {
+                return Some(text.into_owned());
+            }
+        }
+        match stream.read(&mut piece) {
+            Ok(0) | Err(_) => return None,
+            Ok(got) => bytes.extend_from_slice(&piece[..got]),
+        }
+    }
+}
+
+/// A whole streamed answer of three tokens, with finish reason and `[DONE]`.
+#[must_use]
+pub fn short_answer() -> String {
+    let mut answer = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\
+                      Transfer-Encoding: chunked\r\n\r\n"
+        .to_owned();
+    let finish = r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#;
+    let tokens = ["Alpha", " beta", " gamma"]
+        .map(|text| format!(r#"{{"choices":[{{"index":0,"delta":{{"content":"{text}"}}}}]}}"#));
+    for data in tokens.iter().map(String::as_str).chain([finish, "[DONE]"]) {
+        let event = format!("data: {data}\n\n");
+        answer.push_str(&format!("{:x}\r\n{event}\r\n", event.len()));
+    }
+    answer + "0\r\n\r\n"
+}

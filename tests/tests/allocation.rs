@@ -1,0 +1,78 @@
+//! The hot path law: between a chunk's arrival and its record nothing is allocated.
+//!
+//! Two runs differ only in the number of chunks. Whatever reactors allocate per run, connection or
+//! request they allocate in both; only an allocation per chunk can make a difference. Alone in its
+//! file, because the counter is the whole process's.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use tokclock_sim::{Law, Settings};
+use tokclock_tests::{MS, Sim, carry_out, closed, requests, settings, workload};
+
+/// Allocations on threads named `reactor-*`.
+static ON_REACTORS: AtomicU64 = AtomicU64::new(0);
+
+struct Counting;
+
+impl Counting {
+    fn note(&self) {
+        let mut name = [0_u8; 16];
+        // SAFETY: PR_GET_NAME writes at most 16 bytes.
+        unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
+        if name.starts_with(b"reactor-") {
+            ON_REACTORS.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+// SAFETY: every call goes to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        self.note();
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.dealloc(place, layout) }
+    }
+
+    unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        self.note();
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.realloc(place, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Allocations on the reactor during a run of 40 requests of `tokens` chunks, and its reads.
+fn allocations(tokens: u32) -> (u64, u64) {
+    let sim = Sim::start(Settings { itl: Law::Constant(MS / 5), ..settings() });
+    let mut load = workload(sim.address(), closed(4), requests(40));
+    load.content.output_tokens = tokens;
+    load.client.keep_chunks = false;
+    let before = ON_REACTORS.load(Relaxed);
+    let ran = carry_out(&load);
+    let allocated = ON_REACTORS.load(Relaxed) - before;
+    let _ = sim.stop();
+    assert_eq!(ran.rows.len(), 40);
+    assert!(ran.rows.iter().all(|row| row.events == tokens));
+    (allocated, ran.facts.tallies[0].reads)
+}
+
+#[test]
+fn a_thousand_more_chunks_cost_no_allocation() {
+    let (warm, _) = allocations(16);
+    assert!(warm > 0, "the counter counts");
+    let (few, few_reads) = allocations(16);
+    let (many, many_reads) = allocations(1016);
+    let more = many_reads.saturating_sub(few_reads);
+    assert!(more > 5_000, "{more} more reads");
+    // Longer runs turn more seconds over and grow a few buffers once.
+    let extra = many.saturating_sub(few);
+    assert!(extra < more / 20, "{extra} allocations more for {more} reads more");
+}
