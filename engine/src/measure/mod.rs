@@ -1,5 +1,226 @@
 //! From records to figures: percentiles with intervals, rates, goodput, verdicts.
+//!
+//! ```text
+//! rows  ─► Request ─► latencies ─► Distribution (successful), Trial (judged) ─► objectives
+//! facts ─► pooled gaps, lag, counters ──────────────────────────────────────► client's verdict
+//! ```
+//! Everything here is a function of its arguments: no clock, no file, no thread. The order of rows
+//! and of reactors changes no figure.
 
+mod asked;
+mod client;
+mod distribution;
+mod goodput;
+pub mod health;
 mod input;
+mod interval;
+mod judged;
+mod metric;
+mod rate;
+#[cfg(test)]
+mod rows;
+mod series;
+mod slo;
+mod summary;
+mod tokens;
 
+pub use asked::{LoadReport, TargetReport, WorkloadReport};
+pub use client::{ClientReport, ReactorReport, Slip};
+pub use distribution::{ByPercentile, Distribution};
+pub use goodput::{Attainment, GoodputReport, request_limits};
+pub use health::{Health, Reason, ReasonKind, Severity};
 pub use input::Facts;
+pub use interval::Interval;
+pub use judged::{Judged, JudgedDistribution};
+pub use metric::{Request, Since};
+pub use rate::{Rate, Window};
+pub use series::{Bin, series};
+pub use slo::{Held, ObjectiveReport, SloReport};
+pub use summary::{
+    Latency, Phases, Requests, Run, SCHEMA, Service, Summary, Verdicts, WindowReport,
+};
+pub use tokens::Tokens;
+
+use interval::{Pool, resampled};
+use judged::Trial;
+use summary::Outcomes;
+use tokens::TokenSums;
+
+use crate::record::{Outcome, Row, Tally};
+use crate::workload::{Metric, Workload};
+
+/// All figures of a run: from what was asked, what is known of the run, and a row per request, in
+/// any order.
+#[must_use]
+pub fn summarize(
+    workload: &Workload,
+    facts: &Facts,
+    rows: impl IntoIterator<Item = Row>,
+) -> Summary {
+    let (mut outcomes, mut tokens) = (Outcomes::default(), TokenSums::default());
+    let mut requests = Vec::new();
+    for row in rows {
+        let request = Request::new(&row, workload);
+        outcomes.add(&row);
+        if request.is_measured() && request.is_ok() {
+            tokens.add(&row);
+        }
+        requests.push(request);
+    }
+    requests.sort_by_key(|request| (request.origin, request.index));
+    let measured: Vec<&Request> = requests.iter().filter(|r| r.is_measured()).collect();
+
+    let sum = |field: fn(&Tally) -> u64| facts.tallies.iter().map(field).sum::<u64>();
+    let run = run(workload, facts, outcomes.warmup);
+    let counts = outcomes.finish(sum(|t| t.offered), sum(|t| t.dropped));
+    let lost = counts.offered - measured.len() as u64;
+    let latency = latency(facts, &measured);
+    let trials = Trials::new(facts, &measured, lost);
+    let tokens = tokens.finish();
+    let client = ClientReport::new(workload, facts, &measured);
+    let window = Window { start: facts.window_start, end: facts.window_end };
+    Summary {
+        schema: SCHEMA.into(),
+        run,
+        target: TargetReport::new(workload),
+        workload: WorkloadReport::new(workload, facts.ramp_ns),
+        host: serde_json::Value::Null,
+        judged: trials.report(),
+        rate: rate::rates(workload, facts, &requests, counts.offered, &latency.tpot.percentiles),
+        goodput: goodput::goodput(&workload.objectives, &requests, lost, window, facts.end),
+        slo: slo::judge(&workload.objectives.slo, |metric| trials.of(metric)),
+        notes: health::notes(&client, &tokens),
+        requests: counts,
+        client,
+        latency,
+        tokens,
+    }
+}
+
+fn run(workload: &Workload, facts: &Facts, warmup_requests: u64) -> Run {
+    let window = Window { start: facts.window_start, end: facts.window_end };
+    Run {
+        name: None,
+        version: env!("CARGO_PKG_VERSION").into(),
+        seed: workload.seed,
+        start_monotonic_ns: facts.start_monotonic_ns,
+        start_realtime_ns: facts.start_realtime_ns,
+        window: WindowReport {
+            start_ns: window.start,
+            end_ns: window.end,
+            seconds: window.seconds(),
+            by_requests: facts.window_by_requests,
+        },
+        end_ns: facts.end,
+        interrupted: facts.interrupted,
+        warmup_requests,
+        ramp_ns: facts.ramp_ns,
+    }
+}
+
+fn latency(facts: &Facts, measured: &[&Request]) -> Latency {
+    let of = |value: &dyn Fn(&Request) -> Option<u64>| {
+        let good = measured.iter().filter(|request| request.is_ok());
+        Distribution::from_values(&good.filter_map(|r| value(r)).collect::<Vec<u64>>())
+    };
+    let pooled = |histogram, pool| {
+        let gaps = Distribution::from_histogram(histogram);
+        Distribution { ci95: resampled(&facts.tallies, pool, &gaps.percentiles), ..gaps }
+    };
+    Latency {
+        ttfb: of(&|r| r.ttfb(Since::Origin)),
+        ttft: of(&|r| r.ttft(Since::Origin)),
+        ttfo: of(&|r| r.ttfo(Since::Origin)),
+        ttst: of(&Request::ttst),
+        icl: pooled(&facts.pooled.icl, Pool::Chunks),
+        itl: pooled(&facts.pooled.itl, Pool::Tokens),
+        tpot: of(&Request::tpot),
+        ntpot: of(&|r| r.ntpot(Since::Origin)),
+        e2e: of(&|r| r.e2e(Since::Origin)),
+        stream_tail: of(&Request::stream_tail),
+        service: Service {
+            ttfb: of(&|r| r.ttfb(Since::Write)),
+            ttft: of(&|r| r.ttft(Since::Write)),
+            ttfo: of(&|r| r.ttfo(Since::Write)),
+            ntpot: of(&|r| r.ntpot(Since::Write)),
+            e2e: of(&|r| r.e2e(Since::Write)),
+        },
+        phases: Phases {
+            connect: of(&Request::connect),
+            tls: of(&Request::tls),
+            write: of(&Request::write),
+            server_wait: of(&Request::server_wait),
+            prefill_wait: of(&Request::prefill_wait),
+            decode: of(&Request::decode),
+            tail: of(&Request::stream_tail),
+        },
+    }
+}
+
+/// The judged samples of every metric.
+struct Trials<'a> {
+    ttfb: Trial<'a>,
+    ttft: Trial<'a>,
+    ttfo: Trial<'a>,
+    ttst: Trial<'a>,
+    icl: Trial<'a>,
+    itl: Trial<'a>,
+    tpot: Trial<'a>,
+    ntpot: Trial<'a>,
+    e2e: Trial<'a>,
+}
+
+impl<'a> Trials<'a> {
+    fn new(facts: &'a Facts, measured: &[&Request], lost: u64) -> Self {
+        let count = |test: &dyn Fn(&Request) -> bool| {
+            measured.iter().filter(|request| test(request)).count() as u64
+        };
+        // Only answers with a gap could give samples.
+        let ok = count(&|r| r.is_ok() && r.second_token.is_some());
+        let failed = count(&|r| r.outcome == Outcome::Error) + lost;
+        let cut = count(&|r| r.outcome == Outcome::Cancelled);
+        let each = |metric| Trial::of_requests(metric, measured, lost, facts.end);
+        Self {
+            ttfb: each(Metric::Ttfb),
+            ttft: each(Metric::Ttft),
+            ttfo: each(Metric::Ttfo),
+            ttst: each(Metric::Ttst),
+            icl: Trial::of_gaps(&facts.pooled.icl, ok, failed, cut),
+            itl: Trial::of_gaps(&facts.pooled.itl, ok, failed, cut),
+            tpot: each(Metric::Tpot),
+            ntpot: each(Metric::Ntpot),
+            e2e: each(Metric::E2e),
+        }
+    }
+
+    fn of(&self, metric: Metric) -> &Trial<'a> {
+        match metric {
+            Metric::Ttfb => &self.ttfb,
+            Metric::Ttft => &self.ttft,
+            Metric::Ttfo => &self.ttfo,
+            Metric::Ttst => &self.ttst,
+            Metric::Icl => &self.icl,
+            Metric::Itl => &self.itl,
+            Metric::Tpot => &self.tpot,
+            Metric::Ntpot => &self.ntpot,
+            Metric::E2e => &self.e2e,
+        }
+    }
+
+    fn report(&self) -> Judged {
+        Judged {
+            ttfb: self.ttfb.distribution(),
+            ttft: self.ttft.distribution(),
+            ttfo: self.ttfo.distribution(),
+            ttst: self.ttst.distribution(),
+            icl: self.icl.distribution(),
+            itl: self.itl.distribution(),
+            tpot: self.tpot.distribution(),
+            ntpot: self.ntpot.distribution(),
+            e2e: self.e2e.distribution(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

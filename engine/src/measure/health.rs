@@ -1,0 +1,340 @@
+//! Whether the client can be believed: valid, suspect or invalid, with every reason.
+//!
+//! Limits are the constants at the top. A reason always carries its figure and its limit.
+
+use serde::{Deserialize, Serialize};
+
+use super::client::ClientReport;
+use super::tokens::Tokens;
+
+/// Slip p99 for reasons of our own above which a run is suspect, ns: a timer tick of most tools.
+pub const SLIP_P99_NS_MAX: u64 = 1_000_000;
+/// A request later than this, or than `LATE_GAP_SHARE` of the mean gap if that is more, is late, ns.
+pub const LATE_NS: u64 = 10_000_000;
+/// See `LATE_NS`.
+pub const LATE_GAP_SHARE: f64 = 0.1;
+/// Share of late requests above which the schedule was not kept.
+pub const LATE_SHARE_MAX: f64 = 0.01;
+/// Share of reads without a kernel stamp above which a run is suspect.
+pub const UNSTAMPED_SHARE_MAX: f64 = 0.01;
+/// Share of reads without a kernel stamp above which arrivals are those that the client observed;
+/// with a large lag as well they are unusable.
+pub const UNSTAMPED_SHARE_UNUSABLE: f64 = 0.5;
+/// Client lag p99 over output reads above which a run is suspect, ns.
+pub const LAG_P99_NS_MAX: u64 = 1_000_000;
+/// Share of output events merged by a slow client above which a run is suspect.
+pub const CLIENT_COALESCED_SHARE_MAX: f64 = 0.01;
+/// Busy share of a reactor above which a run is suspect: queueing at our own core begins there.
+pub const BUSY_SHARE_MAX: f64 = 0.8;
+/// Share of CPU time taken by the hypervisor above which a run is suspect.
+pub const STEAL_SHARE_MAX: f64 = 0.01;
+/// Share of measured requests whose body was not ready above which a run is suspect.
+pub const STARVED_SHARE_MAX: f64 = 0.001;
+/// Share of gaps of exactly 0 above which a stream is said to come in bursts.
+pub const ZERO_GAP_SHARE_MAX: f64 = 0.5;
+/// Relative difference of token counts above which the report warns.
+pub const TOKEN_DIFFERENCE_MAX: f64 = 0.05;
+
+/// The verdict on the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Health {
+    /// The figures are the server's.
+    Valid,
+    /// They may hold a part of the client's.
+    Suspect,
+    /// The run is not what was asked for, or its times are unusable.
+    Invalid,
+}
+
+/// What a reason is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReasonKind {
+    /// Requests were written late for reasons of our own.
+    SendLate,
+    /// So many of them that the load was another one.
+    ScheduleNotKept,
+    /// Reads without a kernel stamp.
+    UnstampedReads,
+    /// Most arrivals are the client's own times, and it was slow.
+    ArrivalsUnusable,
+    /// The client handled bytes late.
+    ClientLag,
+    /// A slow client read several events at once.
+    ClientCoalesced,
+    /// A reactor had little time left.
+    ReactorBusy,
+    /// The hypervisor took CPU time away.
+    Steal,
+    /// Bodies were not ready.
+    FeedStarved,
+    /// The writer of records was behind.
+    RecorderStalled,
+    /// The wall clock was set.
+    ClockStepped,
+    /// The server, or a proxy before it, sends tokens in bursts.
+    BurstyStream,
+    /// Token counts are counts of events.
+    TokensAreEvents,
+    /// Our token count and the server's differ.
+    TokenCountsDiffer,
+}
+
+/// How grave a reason is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// It says something about the server or the figures, nothing against the client.
+    Note,
+    /// It makes the run suspect.
+    Suspect,
+    /// It makes the run invalid.
+    Invalid,
+}
+
+/// One reason: a figure beyond its limit, what that means, what to do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Reason {
+    /// What it is about.
+    pub kind: ReasonKind,
+    /// How grave it is.
+    pub severity: Severity,
+    /// The figure.
+    pub figure: f64,
+    /// Its limit.
+    pub threshold: f64,
+    /// Unit of both: `ns`, `share` or `count`.
+    pub unit: String,
+    /// What happened.
+    pub message: String,
+    /// What to do about it.
+    pub advice: String,
+}
+
+/// When a request of an open loop of `rate` requests per second counts as late, ns.
+#[must_use]
+pub fn late_after_ns(rate: f64) -> u64 {
+    let gap_ns = 1e9 / rate;
+    let share = if gap_ns.is_finite() { gap_ns * LATE_GAP_SHARE } else { 0.0 };
+    LATE_NS.max(share as u64)
+}
+
+/// The verdict that follows from `reasons`.
+#[must_use]
+pub fn verdict(reasons: &[Reason]) -> Health {
+    match reasons.iter().map(|reason| reason.severity).max() {
+        Some(Severity::Invalid) => Health::Invalid,
+        Some(Severity::Suspect) => Health::Suspect,
+        Some(Severity::Note) | None => Health::Valid,
+    }
+}
+
+/// Everything that speaks against the client, the gravest first. `requests` is the number of
+/// measured ones.
+#[must_use]
+pub fn reasons(report: &ClientReport, requests: u64) -> Vec<Reason> {
+    let mut reasons = Vec::new();
+    schedule(report, requests, &mut reasons);
+    arrivals(report, &mut reasons);
+    host(report, &mut reasons);
+    reasons.sort_by_key(|reason| std::cmp::Reverse(reason.severity));
+    reasons
+}
+
+/// What is worth saying about the server's stream and the token counts; nothing against the client.
+#[must_use]
+pub fn notes(report: &ClientReport, tokens: &Tokens) -> Vec<Reason> {
+    let mut notes = Vec::new();
+    if let Some(share) = report.zero_gap_share.filter(|&share| share > ZERO_GAP_SHARE_MAX) {
+        notes.push(Reason::share(
+            (ReasonKind::BurstyStream, Severity::Note),
+            (share, ZERO_GAP_SHARE_MAX),
+            "of the gaps between output events are 0: tokens come in bursts, so ITL and TPOT say \
+             little",
+            "look for buffering in the server or a proxy before it",
+        ));
+    }
+    if tokens.source.as_deref() == Some("events") {
+        notes.push(Reason::new(
+            (ReasonKind::TokensAreEvents, Severity::Note),
+            (tokens.output as f64, 0.0, "count"),
+            "output tokens are a count of output events: the server sent no usage".into(),
+            "choose a tokenizer, or a server that reports usage",
+        ));
+    }
+    let difference = tokens.relative_difference.map(f64::abs);
+    if let Some(difference) = difference.filter(|&share| share > TOKEN_DIFFERENCE_MAX) {
+        notes.push(Reason::share(
+            (ReasonKind::TokenCountsDiffer, Severity::Note),
+            (difference, TOKEN_DIFFERENCE_MAX),
+            "is the difference between our count of output tokens and the server's",
+            "choose the tokenizer of this model",
+        ));
+    }
+    notes
+}
+
+fn schedule(report: &ClientReport, requests: u64, reasons: &mut Vec<Reason>) {
+    if let Some(slip) = &report.slip {
+        let late = slip.late_share.unwrap_or(0.0);
+        if late > LATE_SHARE_MAX {
+            reasons.push(Reason::share(
+                (ReasonKind::ScheduleNotKept, Severity::Invalid),
+                (late, LATE_SHARE_MAX),
+                &format!(
+                    "of the requests were written more than {} late: the schedule was not kept \
+                     for our own reasons",
+                    millis(slip.late_after_ns)
+                ),
+                "add reactors or CPUs, or lower the rate",
+            ));
+        }
+        let own = slip.own.percentiles.p99.unwrap_or(0);
+        if own > SLIP_P99_NS_MAX {
+            reasons.push(Reason::time(
+                (ReasonKind::SendLate, Severity::Suspect),
+                (own, SLIP_P99_NS_MAX),
+                "p99 of the schedule slip for our own reasons is",
+                "free the reactors' CPUs of other work, or add reactors",
+            ));
+        }
+    }
+    let starved = report.feed_starved as f64 / requests.max(1) as f64;
+    if starved > STARVED_SHARE_MAX {
+        reasons.push(Reason::share(
+            (ReasonKind::FeedStarved, Severity::Suspect),
+            (starved, STARVED_SHARE_MAX),
+            "times per request a body was not ready when it was due",
+            "give the feeder a CPU of its own, or use shorter prompts",
+        ));
+    }
+    if report.recorder_stalls > 0 {
+        reasons.push(Reason::new(
+            (ReasonKind::RecorderStalled, Severity::Suspect),
+            (report.recorder_stalls as f64, 0.0, "count"),
+            format!("issuing stopped {} times for the writer of records", report.recorder_stalls),
+            "write results to a faster disk, or leave out chunks and texts",
+        ));
+    }
+}
+
+fn arrivals(report: &ClientReport, reasons: &mut Vec<Reason>) {
+    let lag = report.lag_output.percentiles.p99;
+    let slow = match lag {
+        Some(lag) => lag > LAG_P99_NS_MAX,
+        // Without a single stamp there is no lag to look at; a busy core is the next best sign.
+        None => busiest(report) > BUSY_SHARE_MAX,
+    };
+    let unstamped = report.unstamped_share.filter(|_| report.stamps == "kernel").unwrap_or(0.0);
+    if unstamped > UNSTAMPED_SHARE_UNUSABLE && slow {
+        reasons.push(Reason::share(
+            (ReasonKind::ArrivalsUnusable, Severity::Invalid),
+            (unstamped, UNSTAMPED_SHARE_UNUSABLE),
+            "of the reads have no kernel stamp and the client was slow: arrivals are unusable",
+            "run `tokclock doctor`, and lower the load of this host",
+        ));
+    } else if unstamped > UNSTAMPED_SHARE_MAX {
+        reasons.push(Reason::share(
+            (ReasonKind::UnstampedReads, Severity::Suspect),
+            (unstamped, UNSTAMPED_SHARE_MAX),
+            "of the reads have no kernel stamp: their times are those of the client",
+            "run `tokclock doctor`; it says whether this host stamps at all",
+        ));
+    }
+    if let Some(lag) = lag.filter(|&lag| lag > LAG_P99_NS_MAX) {
+        reasons.push(Reason::time(
+            (ReasonKind::ClientLag, Severity::Suspect),
+            (lag, LAG_P99_NS_MAX),
+            "p99 of the client lag over reads with output is",
+            "add reactors, free their CPUs of other work, or lower the load",
+        ));
+    }
+    let merged = report.client_coalesced_share.unwrap_or(0.0);
+    if merged > CLIENT_COALESCED_SHARE_MAX {
+        reasons.push(Reason::share(
+            (ReasonKind::ClientCoalesced, Severity::Suspect),
+            (merged, CLIENT_COALESCED_SHARE_MAX),
+            "of the output events were read together because the client was slow (an estimate)",
+            "add reactors, or lower the load",
+        ));
+    }
+}
+
+fn host(report: &ClientReport, reasons: &mut Vec<Reason>) {
+    for reactor in &report.reactors {
+        let busy = reactor.busy_share.unwrap_or(0.0);
+        if busy > BUSY_SHARE_MAX {
+            reasons.push(Reason::share(
+                (ReasonKind::ReactorBusy, Severity::Suspect),
+                (busy, BUSY_SHARE_MAX),
+                &format!("of its time reactor {} (CPU {}) was busy", reactor.reactor, reactor.cpu),
+                "add reactors",
+            ));
+        }
+    }
+    let steal = report.steal_share.unwrap_or(0.0);
+    if steal > STEAL_SHARE_MAX {
+        reasons.push(Reason::share(
+            (ReasonKind::Steal, Severity::Suspect),
+            (steal, STEAL_SHARE_MAX),
+            "of the CPU time was taken away by the hypervisor",
+            "use a machine with CPUs of its own",
+        ));
+    }
+    if report.clock_steps > 0 {
+        reasons.push(Reason::new(
+            (ReasonKind::ClockStepped, Severity::Suspect),
+            (report.clock_steps as f64, 0.0, "count"),
+            format!("the wall clock was set {} times during the run", report.clock_steps),
+            "let time synchronisation slew, or stop it during a run",
+        ));
+    }
+}
+
+fn busiest(report: &ClientReport) -> f64 {
+    report.reactors.iter().filter_map(|reactor| reactor.busy_share).fold(0.0, f64::max)
+}
+
+impl Reason {
+    fn new(
+        (kind, severity): (ReasonKind, Severity),
+        (figure, threshold, unit): (f64, f64, &str),
+        message: String,
+        advice: &str,
+    ) -> Self {
+        Self {
+            kind,
+            severity,
+            figure,
+            threshold,
+            unit: unit.into(),
+            message,
+            advice: advice.into(),
+        }
+    }
+
+    fn share(
+        what: (ReasonKind, Severity),
+        (figure, threshold): (f64, f64),
+        message: &str,
+        advice: &str,
+    ) -> Self {
+        let message = format!("{:.3} % {message}", figure * 100.0);
+        Self::new(what, (figure, threshold, "share"), message, advice)
+    }
+
+    fn time(
+        what: (ReasonKind, Severity),
+        (figure, threshold): (u64, u64),
+        message: &str,
+        advice: &str,
+    ) -> Self {
+        let message = format!("{message} {}", millis(figure));
+        Self::new(what, (figure as f64, threshold as f64, "ns"), message, advice)
+    }
+}
+
+fn millis(ns: u64) -> String {
+    format!("{:.3} ms", ns as f64 / 1e6)
+}

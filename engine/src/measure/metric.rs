@@ -1,0 +1,353 @@
+//! The latencies of one request, each with its formula.
+
+use crate::record::{ErrorClass, Outcome, Phase, Row, WaitCause};
+use crate::workload::{Load, Metric, Workload};
+
+/// From where a latency is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Since {
+    /// `intended` in an open loop, `dispatched` in a closed one.
+    Origin,
+    /// `write_start`: the service variant.
+    Write,
+}
+
+/// What the figures need of one row. Times are ns from the run's start.
+#[derive(Debug, Clone, PartialEq)]
+#[expect(missing_docs, reason = "the other names are those of `Row`")]
+pub struct Request {
+    pub index: u64,
+    pub phase: Phase,
+    pub outcome: Outcome,
+    pub error: Option<ErrorClass>,
+    pub wait_cause: Option<WaitCause>,
+    pub attempts: u32,
+    pub intended: u64,
+    /// Where its latencies start.
+    pub origin: u64,
+    pub dispatched: Option<u64>,
+    pub connected: Option<u64>,
+    pub tls_done: Option<u64>,
+    pub write_start: Option<u64>,
+    pub write_done: Option<u64>,
+    pub first_byte: Option<u64>,
+    pub first_token: Option<u64>,
+    pub first_output: Option<u64>,
+    pub second_token: Option<u64>,
+    pub last_token: Option<u64>,
+    pub done: Option<u64>,
+    /// Input tokens by the server, else by our tokenizer.
+    pub input_tokens: Option<u64>,
+    pub output_tokens: Option<u64>,
+    pub first_tokens: Option<u32>,
+    pub events: u32,
+    /// Its output ended at its length limit.
+    pub capped: bool,
+    /// The answer came as a stream.
+    pub stream: bool,
+}
+
+impl Request {
+    /// What the figures need of `row`, which `workload` produced.
+    #[must_use]
+    pub fn new(row: &Row, workload: &Workload) -> Self {
+        let origin = match workload.load {
+            Load::Open { .. } => row.intended,
+            Load::Closed { .. } => row.dispatched.unwrap_or(row.intended),
+        };
+        Self {
+            index: row.index,
+            phase: row.phase,
+            outcome: row.outcome,
+            error: row.error,
+            wait_cause: row.wait_cause,
+            attempts: row.attempts,
+            intended: row.intended,
+            origin,
+            dispatched: row.dispatched,
+            connected: row.connected,
+            tls_done: row.tls_done,
+            write_start: row.write_start,
+            write_done: row.write_done,
+            first_byte: row.first_byte,
+            first_token: row.first_token,
+            first_output: row.first_output,
+            second_token: row.second_token,
+            last_token: row.last_token,
+            done: row.done,
+            input_tokens: row.input_tokens.or(row.client_input_tokens),
+            output_tokens: row.output_tokens,
+            first_tokens: row.first_tokens,
+            events: row.events,
+            capped: row.finish.as_deref() == Some("length"),
+            stream: workload.target.stream,
+        }
+    }
+
+    /// It belongs to the measured part.
+    #[must_use]
+    pub fn is_measured(&self) -> bool {
+        self.phase == Phase::Measure
+    }
+
+    /// It ended well.
+    #[must_use]
+    pub fn is_ok(&self) -> bool {
+        self.outcome == Outcome::Ok
+    }
+
+    /// When it completed: `done`, else its last token.
+    #[must_use]
+    pub fn completed(&self) -> Option<u64> {
+        self.done.or(self.last_token)
+    }
+
+    /// TTFB = `first_byte − start`.
+    #[must_use]
+    pub fn ttfb(&self, since: Since) -> Option<u64> {
+        between(self.start(since), self.first_byte)
+    }
+
+    /// TTFT = `first_token − start`.
+    #[must_use]
+    pub fn ttft(&self, since: Since) -> Option<u64> {
+        between(self.start(since), self.first_token)
+    }
+
+    /// TTFO = first output that is not reasoning `− start`.
+    #[must_use]
+    pub fn ttfo(&self, since: Since) -> Option<u64> {
+        between(self.start(since), self.first_output)
+    }
+
+    /// TTST = `second_token − first_token`.
+    #[must_use]
+    pub fn ttst(&self) -> Option<u64> {
+        between(self.first_token, self.second_token)
+    }
+
+    /// TPOT = `(last_token − first_token) / (output_tokens − tokens of the first output event)`,
+    /// the latter 1 if unknown; absent with fewer than two output events or a divisor below 1.
+    #[must_use]
+    pub fn tpot(&self) -> Option<u64> {
+        self.second_token?;
+        let first = self.first_tokens.map_or(1, u64::from);
+        divided(self.decode()?, self.output_tokens?.checked_sub(first)?)
+    }
+
+    /// NTPOT = `(last_token − start) / output_tokens`.
+    #[must_use]
+    pub fn ntpot(&self, since: Since) -> Option<u64> {
+        divided(between(self.start(since), self.last_token)?, self.output_tokens?)
+    }
+
+    /// E2E = `last_token − start`; without streaming `done − start`.
+    #[must_use]
+    pub fn e2e(&self, since: Since) -> Option<u64> {
+        between(self.start(since), if self.stream { self.last_token } else { self.done })
+    }
+
+    /// Mean gap between its output events: `(last_token − first_token) / (events − 1)`.
+    #[must_use]
+    pub fn mean_gap(&self) -> Option<u64> {
+        divided(self.decode()?, u64::from(self.events.checked_sub(1)?))
+    }
+
+    /// Connect phase = `connected − dispatched`, on a new connection only.
+    #[must_use]
+    pub fn connect(&self) -> Option<u64> {
+        between(self.dispatched, self.connected)
+    }
+
+    /// TLS phase = `tls_done − connected`, on a new connection only.
+    #[must_use]
+    pub fn tls(&self) -> Option<u64> {
+        between(self.connected, self.tls_done)
+    }
+
+    /// Write phase = `write_done − write_start`.
+    #[must_use]
+    pub fn write(&self) -> Option<u64> {
+        between(self.write_start, self.write_done)
+    }
+
+    /// Server wait = `first_byte − write_done`.
+    #[must_use]
+    pub fn server_wait(&self) -> Option<u64> {
+        between(self.write_done, self.first_byte)
+    }
+
+    /// Prefill wait = `first_token − first_byte`.
+    #[must_use]
+    pub fn prefill_wait(&self) -> Option<u64> {
+        between(self.first_byte, self.first_token)
+    }
+
+    /// Decode = `last_token − first_token`.
+    #[must_use]
+    pub fn decode(&self) -> Option<u64> {
+        between(self.first_token, self.last_token)
+    }
+
+    /// Stream tail = `done − last_token`.
+    #[must_use]
+    pub fn stream_tail(&self) -> Option<u64> {
+        between(self.last_token, self.done)
+    }
+
+    /// Schedule slip = `write_start − intended`; has a meaning in an open loop only.
+    #[must_use]
+    pub fn slip(&self) -> Option<u64> {
+        between(Some(self.intended), self.write_start)
+    }
+
+    /// The one value of `metric` that this request has. Its ITL is its TPOT, its ICL the mean gap.
+    #[must_use]
+    pub fn value(&self, metric: Metric) -> Option<u64> {
+        match metric {
+            Metric::Ttfb => self.ttfb(Since::Origin),
+            Metric::Ttft => self.ttft(Since::Origin),
+            Metric::Ttfo => self.ttfo(Since::Origin),
+            Metric::Ttst => self.ttst(),
+            Metric::Icl => self.mean_gap(),
+            Metric::Itl | Metric::Tpot => self.tpot(),
+            Metric::Ntpot => self.ntpot(Since::Origin),
+            Metric::E2e => self.e2e(Since::Origin),
+        }
+    }
+
+    /// The least that `metric` can be, for a request that was cut while in flight: its value where
+    /// known, else how long it had been waited for. `end` is when the run ended.
+    #[must_use]
+    pub fn at_least(&self, metric: Metric, end: u64) -> u64 {
+        let cut = self.done.unwrap_or(end);
+        match metric {
+            Metric::Ttfb | Metric::Ttft | Metric::Ttfo => {
+                self.value(metric).unwrap_or_else(|| cut.saturating_sub(self.origin))
+            }
+            // More tokens may have been to come, so that only the age is sure.
+            Metric::E2e => cut.saturating_sub(self.origin),
+            Metric::Ttst => {
+                self.ttst().or_else(|| between(self.first_token, Some(cut))).unwrap_or(0)
+            }
+            Metric::Icl | Metric::Itl | Metric::Tpot | Metric::Ntpot => 0,
+        }
+    }
+
+    fn start(&self, since: Since) -> Option<u64> {
+        match since {
+            Since::Origin => Some(self.origin),
+            Since::Write => self.write_start,
+        }
+    }
+}
+
+/// The word for a metric in files.
+#[must_use]
+pub(super) fn name(metric: Metric) -> &'static str {
+    match metric {
+        Metric::Ttfb => "ttfb",
+        Metric::Ttft => "ttft",
+        Metric::Ttfo => "ttfo",
+        Metric::Ttst => "ttst",
+        Metric::Icl => "icl",
+        Metric::Itl => "itl",
+        Metric::Tpot => "tpot",
+        Metric::Ntpot => "ntpot",
+        Metric::E2e => "e2e",
+    }
+}
+
+/// `to − from`; absent if either is, or if they are not in order.
+fn between(from: Option<u64>, to: Option<u64>) -> Option<u64> {
+    to?.checked_sub(from?)
+}
+
+/// `span / parts` to the nearest ns; absent for no parts.
+fn divided(span: u64, parts: u64) -> Option<u64> {
+    let whole = span.checked_div(parts)?;
+    Some(whole + u64::from(span % parts >= parts.div_ceil(2)))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::measure::rows::{MS, closed, open, row};
+
+    #[test]
+    fn each_latency_follows_its_formula() {
+        let mut row = row(0, &[100, 120, 140]);
+        row.connected = Some(5 * MS);
+        row.tls_done = Some(8 * MS);
+        row.dispatched = Some(MS);
+        row.write_start = Some(9 * MS);
+        row.write_done = Some(11 * MS);
+        row.first_byte = Some(60 * MS);
+        row.done = Some(150 * MS);
+        let r = Request::new(&row, &open(10.0));
+        let ms = |value: Option<u64>| value.map(|ns| ns as f64 / MS as f64);
+        assert_eq!(ms(r.ttfb(Since::Origin)), Some(60.0));
+        assert_eq!(ms(r.ttft(Since::Origin)), Some(100.0));
+        assert_eq!(ms(r.ttft(Since::Write)), Some(91.0));
+        assert_eq!(ms(r.ttst()), Some(20.0));
+        assert_eq!(ms(r.tpot()), Some(20.0));
+        assert_eq!(r.ntpot(Since::Origin), Some(46_666_667));
+        assert_eq!(ms(r.e2e(Since::Origin)), Some(140.0));
+        assert_eq!(ms(r.stream_tail()), Some(10.0));
+        assert_eq!(ms(r.connect()), Some(4.0));
+        assert_eq!(ms(r.tls()), Some(3.0));
+        assert_eq!(ms(r.write()), Some(2.0));
+        assert_eq!(ms(r.server_wait()), Some(49.0));
+        assert_eq!(ms(r.prefill_wait()), Some(40.0));
+        assert_eq!(ms(r.decode()), Some(40.0));
+        assert_eq!(ms(r.slip()), Some(9.0));
+        assert_eq!(ms(Request::new(&row, &closed(1)).ttft(Since::Origin)), Some(99.0));
+    }
+
+    #[test]
+    fn tpot_leaves_out_the_tokens_of_the_first_event() {
+        let mut row = row(0, &[60, 120, 180]);
+        row.output_tokens = Some(10);
+        assert_eq!(Request::new(&row, &open(1.0)).tpot(), Some(13_333_333));
+        row.first_tokens = Some(4);
+        assert_eq!(Request::new(&row, &open(1.0)).tpot(), Some(20 * MS));
+        row.first_tokens = Some(10);
+        assert_eq!(Request::new(&row, &open(1.0)).tpot(), None, "divisor below 1");
+    }
+
+    #[test]
+    fn one_token_has_no_time_per_token() {
+        let r = Request::new(&row(0, &[80]), &open(1.0));
+        assert_eq!((r.tpot(), r.ttst(), r.mean_gap()), (None, None, None));
+        assert_eq!(r.e2e(Since::Origin), Some(80 * MS));
+    }
+
+    #[test]
+    fn without_streaming_e2e_ends_with_the_body() {
+        let mut workload = open(1.0);
+        workload.target.stream = false;
+        let mut row = row(0, &[80]);
+        row.done = Some(95 * MS);
+        assert_eq!(Request::new(&row, &workload).e2e(Since::Origin), Some(95 * MS));
+    }
+
+    proptest! {
+        #[test]
+        fn e2e_is_ttft_and_all_gaps(
+            start in 0u64..1 << 40, gaps in prop::collection::vec(0u64..1 << 35, 1..50),
+        ) {
+            let mut row = row(0, &[]);
+            row.intended = start;
+            let mut at = start;
+            let times: Vec<u64> = gaps.iter().map(|gap| { at += gap; at }).collect();
+            row.first_token = times.first().copied();
+            row.second_token = times.get(1).copied();
+            row.last_token = times.last().copied();
+            let r = Request::new(&row, &open(1.0));
+            let sum: u64 = gaps[1..].iter().sum();
+            prop_assert_eq!(r.e2e(Since::Origin), r.ttft(Since::Origin).map(|ttft| ttft + sum));
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Rows, workloads and facts for the tests of this folder.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use super::Facts;
+use crate::record::{ErrorClass, Outcome, Phase, Pooled, Row, Tally, TokenSource};
+use crate::workload::{
+    Arrival, Client, Close, Content, Dialect, Limits, Load, Objectives, Overflow, Stamps, Stop,
+    Target, Tokenizer, Warmup, Workload,
+};
+
+/// One millisecond in ns.
+pub(super) const MS: u64 = 1_000_000;
+
+/// A successful request from 0 whose tokens come at these times in ms, one per event.
+pub(super) fn row(index: u64, tokens_ms: &[u64]) -> Row {
+    row_at(index, 0, 0, tokens_ms)
+}
+
+/// The same, meant for `intended_ms` and sent at `sent_ms`.
+pub(super) fn row_at(index: u64, intended_ms: u64, sent_ms: u64, tokens_ms: &[u64]) -> Row {
+    let first = tokens_ms.first().map(|ms| ms * MS);
+    let last = tokens_ms.last().map(|ms| ms * MS);
+    Row {
+        index,
+        request_id: format!("r{index}"),
+        phase: Phase::Measure,
+        class: None,
+        session: None,
+        turn: None,
+        reactor: 0,
+        connection: index,
+        reused: true,
+        attempts: 1,
+        wait_cause: None,
+        outcome: Outcome::Ok,
+        error: None,
+        error_text: None,
+        malformed_events: 0,
+        status: Some(200),
+        finish: Some("stop".into()),
+        intended: intended_ms * MS,
+        dispatched: Some(sent_ms * MS),
+        connected: None,
+        tls_done: None,
+        write_start: Some(sent_ms * MS),
+        write_done: Some(sent_ms * MS),
+        first_byte: first,
+        head_done: first,
+        first_token: first,
+        first_output: first,
+        second_token: tokens_ms.get(1).map(|ms| ms * MS),
+        last_token: last,
+        done: last,
+        input_tokens: Some(8),
+        client_input_tokens: None,
+        output_tokens: Some(tokens_ms.len() as u64),
+        output_source: Some(TokenSource::Usage),
+        client_output_tokens: None,
+        reasoning_tokens: None,
+        first_tokens: first.map(|_| 1),
+        events: tokens_ms.len() as u32,
+        bytes: 0,
+        reads: 0,
+        coalesced: 0,
+        lag_max: 0,
+        chunks: None,
+        text: None,
+        reasoning_text: None,
+        retry_after: None,
+    }
+}
+
+/// A failure from `at_ms`, settled at `done_ms`.
+pub(super) fn failed(index: u64, class: ErrorClass, at_ms: u64, done_ms: u64) -> Row {
+    Row {
+        outcome: Outcome::Error,
+        error: Some(class),
+        output_tokens: None,
+        output_source: None,
+        done: Some(done_ms * MS),
+        ..row_at(index, at_ms, at_ms, &[])
+    }
+}
+
+/// A request that was cut at `cut_ms`, after these tokens.
+pub(super) fn cut(index: u64, at_ms: u64, tokens_ms: &[u64], cut_ms: u64) -> Row {
+    Row {
+        outcome: Outcome::Cancelled,
+        error: Some(ErrorClass::Deadline),
+        done: Some(cut_ms * MS),
+        ..row_at(index, at_ms, at_ms, tokens_ms)
+    }
+}
+
+/// An open loop of equal gaps.
+pub(super) fn open(rate: f64) -> Workload {
+    workload(Load::Open {
+        rate,
+        arrival: Arrival::Constant,
+        max_in_flight: None,
+        overflow: Overflow::Wait,
+    })
+}
+
+/// A closed loop without ramp.
+pub(super) fn closed(users: u64) -> Workload {
+    workload(Load::Closed { users, ramp_ns: 0 })
+}
+
+fn workload(load: Load) -> Workload {
+    Workload {
+        target: Target {
+            url: "http://127.0.0.1:8000".into(),
+            address: SocketAddr::from((Ipv4Addr::LOCALHOST, 8000)),
+            host: "127.0.0.1:8000".into(),
+            path: "/v1/chat/completions".into(),
+            dialect: Dialect::OpenaiChat,
+            model: "tiny".into(),
+            stream: true,
+            headers: Vec::new(),
+            extra_body: serde_json::Map::new(),
+        },
+        load,
+        stop: Stop { requests: Some(8), duration_ns: None, warmup: Warmup::None, drain_ns: 0 },
+        content: Content {
+            input_tokens: 8,
+            output_tokens: 8,
+            tokenizer: Tokenizer::O200kBase,
+            tokenizer_chosen: false,
+        },
+        objectives: Objectives::default(),
+        client: Client {
+            cpus: vec![0],
+            stamps: Stamps::Kernel,
+            keep_chunks: false,
+            keep_text: false,
+            close: Close::Fin,
+        },
+        limits: Limits::default(),
+        seed: 1,
+    }
+}
+
+/// The facts of a run whose window goes from 0 to `window_ms`, with one idle reactor.
+pub(super) fn facts(window_ms: u64) -> Facts {
+    Facts {
+        start_monotonic_ns: 1,
+        start_realtime_ns: 2,
+        window_start: 0,
+        window_end: window_ms * MS,
+        window_by_requests: false,
+        end: window_ms * MS,
+        interrupted: false,
+        driver: "io_uring".into(),
+        ring: "single_issuer defer_taskrun".into(),
+        kernel_stamps: true,
+        tallies: vec![Tally { wall_ns: window_ms * MS, ..Tally::default() }],
+        pooled: Pooled::default(),
+        steal_share: None,
+        resolve_ns: 0,
+        ramp_ns: 0,
+    }
+}
+
+/// Facts whose pooled gaps and window tokens are those of `rows`, tokens at these times in ms.
+pub(super) fn facts_of(window_ms: u64, tokens_ms: &[&[u64]]) -> Facts {
+    let mut facts = facts(window_ms);
+    for times in tokens_ms {
+        let gaps: Vec<(u64, u32)> =
+            times.windows(2).map(|pair| ((pair[1] - pair[0]) * MS, 1)).collect();
+        for &(gap, _) in &gaps {
+            facts.pooled.icl.record(gap).unwrap();
+            facts.pooled.itl.record(gap).unwrap();
+        }
+        let tally = &mut facts.tallies[0];
+        tally.window_output_tokens += times.iter().filter(|&&t| t <= window_ms).count() as u64;
+        tally.output_events += times.len() as u64;
+        tally.output_reads += times.len() as u64;
+        tally.reads += times.len() as u64;
+        if !gaps.is_empty() {
+            tally.gap_samples.push(gaps);
+            tally.gap_requests += 1;
+        }
+    }
+    facts
+}
