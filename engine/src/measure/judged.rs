@@ -90,7 +90,7 @@ impl Trial<'static> {
         let (mut in_order, mut cut, mut endless) = (Vec::new(), Vec::new(), lost);
         for request in requests {
             match request.outcome {
-                Outcome::Ok => in_order.extend(request.value(metric)),
+                Outcome::Ok => in_order.extend(request.value(metric).map(|v| v.min(ENDLESS - 1))),
                 Outcome::Error => {
                     endless += 1;
                     in_order.push(ENDLESS);
@@ -272,6 +272,15 @@ mod tests {
         assert_eq!(judged.percentiles.p95, None);
         assert_eq!(judged.at_least.p95, Some(1800 * MS));
         assert_eq!(judged.at_least.p90, None, "only where the percentile is null");
+    }
+
+    #[test]
+    fn the_largest_number_is_still_a_known_value() {
+        let mut longest = row(0, &[10]);
+        longest.last_token = Some(u64::MAX);
+        let judged = trial(&[longest], 1).distribution();
+        assert_eq!((judged.count, judged.unbounded), (2, 1));
+        assert_eq!(judged.percentiles.p50, Some(ENDLESS - 1));
     }
 
     #[test]
