@@ -6,7 +6,7 @@ use super::distribution::ratio;
 use super::metric::{Request, name};
 use super::rate::Window;
 use crate::record::Outcome;
-use crate::workload::{Limit, Metric, Objectives, Percentile};
+use crate::workload::{Limit, Metric, Objectives};
 
 /// What became of the limits on each request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -54,8 +54,7 @@ pub fn request_limits(objectives: &Objectives) -> Vec<Limit> {
     for slo in &objectives.slo {
         let sets_limit =
             matches!(slo.metric, Metric::Ttft | Metric::Itl | Metric::Tpot | Metric::E2e);
-        // A limit on the mean says nothing about one request.
-        if !sets_limit || slo.percentile == Percentile::Mean {
+        if !sets_limit {
             continue;
         }
         match limits.iter_mut().find(|limit| limit.metric == slo.metric) {
@@ -170,7 +169,7 @@ mod tests {
     use super::*;
     use crate::measure::rows::{MS, cut, failed, open, row};
     use crate::record::{ErrorClass, Row};
-    use crate::workload::{Goodput, Objective};
+    use crate::workload::{Goodput, Objective, Percentile};
 
     fn limits(pairs: &[(Metric, u64)]) -> Objectives {
         let limits =

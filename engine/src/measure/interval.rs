@@ -25,6 +25,8 @@ const ROUNDS: usize = 200;
 /// Requests that must have a gap at or beyond the percentile for that end to be supported: with
 /// four the highest order statistic would just do, one is the percentile itself.
 const SUPPORT_MIN: usize = 5;
+/// Gaps that are resampled, about; of more, only every second, third, ... request is taken.
+const GAPS_MAX: usize = 100_000;
 /// Seed of resampling, fixed so that the same records give the same intervals.
 const SEED: u64 = 0x746f_6b63_6c6f_636b;
 
@@ -152,14 +154,16 @@ impl Drawn {
     fn new(tallies: &[Tally], pool: Pool) -> Self {
         let mut sorted: Vec<&Tally> = tallies.iter().collect();
         sorted.sort_by_key(|tally| (tally.reactor, tally.cpu));
+        let gaps: usize = sorted.iter().flat_map(|tally| &tally.gap_samples).map(Vec::len).sum();
+        let stride = gaps.div_ceil(GAPS_MAX).max(1);
         let mut drawn =
             Self { requests: 0, strata: Vec::new(), weights: Vec::new(), samples: Vec::new() };
         for tally in sorted.into_iter().filter(|tally| !tally.gap_samples.is_empty()) {
-            let len = tally.gap_samples.len();
+            let len = tally.gap_samples.len().div_ceil(stride);
             drawn.strata.push((drawn.requests, len));
             let weight = tally.gap_requests.max(len as u64) as f64 / len as f64;
             drawn.weights.extend(std::iter::repeat_n(weight, len));
-            for gaps in &tally.gap_samples {
+            for gaps in tally.gap_samples.iter().step_by(stride) {
                 let request = drawn.requests;
                 drawn.samples.extend(gaps.iter().map(|&(gap, tokens)| match pool {
                     Pool::Chunks => (gap, 1, request),
@@ -314,6 +318,14 @@ mod tests {
         };
         let share = width(5000) / width(50);
         assert!((share - 0.1).abs() < 0.005, "a hundred times the requests: a tenth, not {share}");
+    }
+
+    #[test]
+    fn of_very_many_gaps_a_part_of_the_requests_is_taken() {
+        let many = Tally { gap_samples: vec![vec![(5, 1); 1000]; 301], ..Tally::default() };
+        let drawn = Drawn::new(&[many], Pool::Chunks);
+        assert_eq!((drawn.requests, drawn.samples.len()), (76, 76_000));
+        assert_eq!(drawn.weights, vec![1.0; 76]);
     }
 
     #[test]

@@ -1,0 +1,82 @@
+//! The client's own figures, shown whatever its verdict.
+
+use tokclock_engine::measure::{ClientReport, Distribution};
+
+use super::text::{NONE, Page, count, duration, percent};
+
+/// Writes them.
+pub(super) fn write(page: &mut Page, client: &ClientReport) {
+    let ring = if client.ring.is_empty() { String::new() } else { format!(" ({})", client.ring) };
+    page.words(
+        "client",
+        &format!(
+            "driver {}{ring}, {} stamps, {} of the reads unstamped",
+            client.driver,
+            client.stamps,
+            percent(client.unstamped_share)
+        ),
+    );
+    page.words(
+        "lag",
+        &format!("{}; over reads with output {}", spread(&client.lag), spread(&client.lag_output)),
+    );
+    match &client.slip {
+        None => page.words("slip", "none: a closed loop has no schedule"),
+        Some(slip) => {
+            let causes: Vec<String> = slip
+                .by_cause
+                .iter()
+                .map(|(cause, slips)| {
+                    format!(
+                        "{cause} {} p99 {}",
+                        count(slips.count),
+                        duration(slips.percentiles.p99)
+                    )
+                })
+                .collect();
+            page.words(
+                "slip",
+                &format!(
+                    "{}; {} late by more than {} for our own reasons; by cause: {}",
+                    spread(&slip.all),
+                    count(slip.late),
+                    duration(Some(slip.late_after_ns)),
+                    if causes.is_empty() { NONE.into() } else { causes.join(", ") }
+                ),
+            );
+        }
+    }
+    let busy: Vec<String> = client
+        .reactors
+        .iter()
+        .map(|one| format!("{} on CPU {} {}", one.reactor, one.cpu, percent(one.busy_share)))
+        .collect();
+    page.words("busy", &format!("reactor {}", busy.join(", ")));
+    page.words(
+        "coalesced",
+        &format!(
+            "{} of the output events, {} because of the client (an estimate); last events {}",
+            percent(client.coalesced_share),
+            percent(client.client_coalesced_share),
+            percent(client.coalesced_last_share)
+        ),
+    );
+    page.words(
+        "host",
+        &format!(
+            "steal {}, feed starved {}, recorder stalls {}, clock steps {}, connections {} \
+             ({} stale replaced), names resolved in {}",
+            percent(client.steal_share),
+            count(client.feed_starved),
+            count(client.recorder_stalls),
+            count(client.clock_steps),
+            count(client.connections),
+            count(client.stale_replaced),
+            duration(Some(client.resolve_ns))
+        ),
+    );
+}
+
+fn spread(of: &Distribution) -> String {
+    format!("p50 {}, p99 {}", duration(of.percentiles.p50), duration(of.percentiles.p99))
+}
