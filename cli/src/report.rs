@@ -111,28 +111,29 @@ fn phases(latency: &Latency) -> Vec<Line<'_>> {
 fn rates(page: &mut Page, rate: &Rate) {
     let mut parts = vec![format!("{} requests/s", number(rate.rps))];
     if let Some(offered) = rate.offered_rps {
-        let share = percent(rate.achieved_share);
-        parts.push(format!("{share} of the {} requests/s offered", number(Some(offered))));
+        let achieved = percent(rate.achieved_share);
+        parts.push(format!("offered {} requests/s ({achieved} achieved)", number(Some(offered))));
     }
     parts.push(format!("{} output tokens/s", number(rate.output_tps)));
     parts.push(format!("{} input tokens/s", number(rate.input_tps)));
-    parts.push(format!("{} requests/s from first to last completion", number(rate.drain_rps)));
+    if let Some(drain) = rate.drain_rps {
+        parts.push(format!("{} requests/s from first to last completion", number(Some(drain))));
+    }
     let user = &rate.per_user_tps;
-    parts.push(format!(
-        "per user {} tokens/s at the median TPOT, {} at its p95",
-        number(user.p50),
-        number(user.p95)
-    ));
+    if user.p50.is_some() {
+        parts.push(format!(
+            "per user {} tokens/s at the median TPOT, {} at its p95",
+            number(user.p50),
+            number(user.p95)
+        ));
+    }
     page.words("rates", &parts.join(", "));
 }
 
 fn tokens(page: &mut Page, tokens: &Tokens) {
-    let source = tokens.source.as_deref().unwrap_or("no source");
-    let mut parts = vec![format!(
-        "{} input, {} output (by {source})",
-        count(tokens.input),
-        count(tokens.output)
-    )];
+    let source = tokens.source.as_deref().map_or_else(String::new, |by| format!(" (by {by})"));
+    let mut parts =
+        vec![format!("{} input, {} output{source}", count(tokens.input), count(tokens.output))];
     if let Some(reasoning) = tokens.reasoning {
         parts.push(format!("{} of them reasoning", count(reasoning)));
     }

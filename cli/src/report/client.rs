@@ -49,9 +49,12 @@ pub(super) fn write(page: &mut Page, client: &ClientReport) {
     let busy: Vec<String> = client
         .reactors
         .iter()
-        .map(|one| format!("{} on CPU {} {}", one.reactor, one.cpu, percent(one.busy_share)))
+        .map(|one| {
+            format!("reactor {} on CPU {} {}", one.reactor, one.cpu, percent(one.busy_share))
+        })
         .collect();
-    page.words("busy", &format!("reactor {}", busy.join(", ")));
+    let joined = busy.join(", ");
+    page.words("busy", if busy.is_empty() { NONE } else { &joined });
     page.words(
         "coalesced",
         &format!(

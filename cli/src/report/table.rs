@@ -30,7 +30,7 @@ pub(super) fn write(page: &mut Page, title: &str, lines: &[Line<'_>]) {
     let mut with_intervals = false;
     for shape in SHAPES {
         shown = render(title, lines, shape);
-        with_intervals = shape.1;
+        with_intervals = shown.iter().any(|line| line.contains('±'));
         if shown.iter().all(|line| columns(line.trim_end()) <= page.width) {
             break;
         }
@@ -39,8 +39,9 @@ pub(super) fn write(page: &mut Page, title: &str, lines: &[Line<'_>]) {
         page.line(line);
     }
     if with_intervals {
-        page.words("", "[low, high]: 95 % interval; - where the sample cannot support that end");
-    } else if shown.iter().any(|line| line.contains('~')) {
+        page.words("", "± is the farther end of the 95 % interval");
+    }
+    if shown.iter().any(|line| line.contains('~')) {
         page.words("", "~ the sample is too small for both ends of this figure's 95 % interval");
     }
 }
@@ -74,11 +75,8 @@ fn cell(distribution: &Distribution, figure: &str, unit: Unit, intervals: bool) 
     let (values, ci) = (&distribution.percentiles, &distribution.ci95);
     let plain = |value: Option<u64>| value.map_or(NONE.into(), |ns| unit.show(ns as f64));
     let doubted = |value: Option<u64>, interval: Interval| match value {
-        Some(_) if intervals => {
-            let [low, high] = interval.map(plain);
-            format!("{} [{low}, {high}]", plain(value))
-        }
         Some(_) if interval.contains(&None) => format!("~{}", plain(value)),
+        Some(ns) if intervals && ns > 0 => format!("{} {}", plain(value), spread(ns, interval)),
         _ => plain(value),
     };
     match figure {
@@ -90,4 +88,11 @@ fn cell(distribution: &Distribution, figure: &str, unit: Unit, intervals: bool) 
         "p99" => doubted(values.p99, ci.p99),
         _ => plain(distribution.max),
     }
+}
+
+/// How far the interval reaches from the value, at most, as a part of it.
+fn spread(value: u64, interval: Interval) -> String {
+    let away = interval.into_iter().flatten().map(|end| end.abs_diff(value)).max().unwrap_or(0);
+    let percent = away as f64 / value as f64 * 100.0;
+    if percent < 9.95 { format!("±{percent:.1}%") } else { format!("±{percent:.0}%") }
 }

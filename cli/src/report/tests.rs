@@ -219,7 +219,10 @@ fn a_good_run_shows_its_workload_its_verdicts_and_its_latencies() {
             "pass p95(ttft)<500ms: 100.1 ms, margin 79.98 %",
             "100 good, 100.0 % of 100 requests: ttft <= 150.0 ms by 100.0 %",
             "TTFT ms",
-            "ITL ms",
+            "ITL ms 200 20.00 20.00 ±0.0%",
+            "± is the farther end of the 95 % interval",
+            "TPOT ms 100 20.00 20.00 ±0.0% 20.00 20.00 ±0.0% ~20.00",
+            "~ the sample is too small for both ends",
             "prefill wait ms 100 1.000",
             "8.333 requests/s",
             "25.00 output tokens/s",
@@ -228,7 +231,7 @@ fn a_good_run_shows_its_workload_its_verdicts_and_its_latencies() {
             "driver io_uring (single_issuer defer_taskrun), kernel stamps",
             "p50 12.00 µs",
             "none: a closed loop has no schedule",
-            "0 on CPU 2 45.00 %",
+            "busy reactor 0 on CPU 2 45.00 %",
         ],
     );
     assert!(!report.contains("service"), "nothing differs from the origin's figures");
@@ -292,11 +295,11 @@ fn an_open_loop_shows_slip_drops_and_the_service_apart() {
             "open loop of 10.00 requests/s, poisson arrivals, at most 4 in flight, others dropped",
             "100 ok of 120 offered, 20 dropped by the cap",
             "client INVALID",
-            "66.000 % of the requests were written more than 10.000 ms late",
+            "66.00 % of the requests were written more than 10.000 ms late",
             "To do: add reactors or CPUs, or lower the rate.",
             "TTFT service ms",
             "slip p50 30.00 ms, p99 60.00 ms; 66 late by more than 10.00 ms",
-            "requests/s offered",
+            "offered 12.02 requests/s (83.",
         ],
     );
 }

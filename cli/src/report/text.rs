@@ -187,9 +187,10 @@ pub(super) fn plural(count: u64, one: &'static str, many: &'static str) -> &'sta
 fn digits(value: f64) -> String {
     let decimals = match value.abs() {
         0.0 => 0,
-        size if size >= 1000.0 => 0,
-        size if size >= 100.0 => 1,
-        size if size >= 10.0 => 2,
+        // What would round up to the next power of ten belongs to it.
+        size if size >= 999.95 => 0,
+        size if size >= 99.995 => 1,
+        size if size >= 9.9995 => 2,
         _ => 3,
     };
     format!("{value:.decimals$}")
@@ -215,6 +216,15 @@ mod tests {
         assert_eq!(count(1234), "1234");
         assert_eq!(count(12_345), "12,345");
         assert_eq!(count(1_234_567), "1,234,567");
+    }
+
+    #[test]
+    fn numbers_have_four_digits_on_both_sides_of_a_power_of_ten() {
+        assert_eq!(number(Some(9.999_9)), "10.00");
+        assert_eq!(number(Some(9.999)), "9.999");
+        assert_eq!(number(Some(99.999)), "100.0");
+        assert_eq!(percent(Some(0.000_4)), "0.040 %");
+        assert_eq!(number(None), "-");
     }
 
     #[test]

@@ -320,7 +320,7 @@ impl Reason {
         message: &str,
         advice: &str,
     ) -> Self {
-        let message = format!("{:.3} % {message}", figure * 100.0);
+        let message = format!("{:.2} % {message}", figure * 100.0);
         Self::new(what, (figure, threshold, "share"), message, advice)
     }
 

@@ -152,20 +152,14 @@ impl<'a> Trial<'a> {
             0 => Figure::Absent,
             _ => self.at_rank(rank(count, p)),
         });
-        let pick = |take: fn(Figure) -> Option<u64>| {
-            ByPercentile::from_fn(|p| figures.at(p).copied().and_then(take))
-        };
         JudgedDistribution {
             unit: "ns".into(),
             count,
             unbounded: count - self.known_count(),
-            percentiles: pick(|figure| match figure {
-                Figure::Known(value) => Some(value as u64),
-                _ => None,
-            }),
-            at_least: pick(|figure| match figure {
-                Figure::Endless(bound) => bound,
-                Figure::AtLeast(bound) => Some(bound),
+            percentiles: ByPercentile::from_fn(|p| self.known_at(rank(count, p))),
+            at_least: ByPercentile::from_fn(|p| match figures.at(p) {
+                Some(Figure::Endless(bound)) => *bound,
+                Some(Figure::AtLeast(bound)) => Some(*bound),
                 _ => None,
             }),
             ci95: self.intervals(),
@@ -175,11 +169,7 @@ impl<'a> Trial<'a> {
     fn at_rank(&self, at: u64) -> Figure {
         let known = self.known_count();
         if at <= known {
-            let value = match &self.known {
-                Known::Values { sorted, .. } => nearest(sorted, at),
-                Known::Pooled(pooled) => bucket(pooled, at),
-            };
-            return value.map_or(Figure::Absent, |value| Figure::Known(value as f64));
+            return self.known_at(at).map_or(Figure::Absent, |value| Figure::Known(value as f64));
         }
         let top = self.largest_known();
         let among_cut = at - known;
@@ -190,6 +180,14 @@ impl<'a> Trial<'a> {
             // Longer than anything known, and longer than it had been waited for.
             Some(age) => Figure::AtLeast(age.max(top.unwrap_or(0))),
             None => Figure::Endless(self.cut.last().copied().max(top)),
+        }
+    }
+
+    /// The value at a rank among the known ones.
+    fn known_at(&self, at: u64) -> Option<u64> {
+        match &self.known {
+            Known::Values { sorted, .. } => nearest(sorted, at),
+            Known::Pooled(pooled) => bucket(pooled, at),
         }
     }
 

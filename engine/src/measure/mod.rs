@@ -70,7 +70,8 @@ pub fn summarize(
     requests.sort_by_key(|request| (request.origin, request.index));
     let measured: Vec<&Request> = requests.iter().filter(|r| r.is_measured()).collect();
 
-    let sum = |field: fn(&Tally) -> u64| facts.tallies.iter().map(field).fold(0, u64::saturating_add);
+    let sum =
+        |field: fn(&Tally) -> u64| facts.tallies.iter().map(field).fold(0, u64::saturating_add);
     let run = run(workload, facts, outcomes.warmup);
     let counts = outcomes.finish(sum(|t| t.offered), sum(|t| t.dropped));
     let lost = counts.offered - measured.len() as u64;

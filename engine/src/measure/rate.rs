@@ -47,7 +47,8 @@ pub struct Rate {
     pub offered_rps: Option<f64>,
     /// Requests that ended well in the window, per second.
     pub rps: Option<f64>,
-    /// `rps / offered_rps`.
+    /// `rps / offered_rps`; in a window by requests `drain_rps / offered_rps`, since the time that
+    /// the last answers take is no shortfall.
     pub achieved_share: Option<f64>,
     /// Output tokens that arrived in the window, per second, whatever became of their request.
     pub output_tps: Option<f64>,
@@ -81,6 +82,8 @@ pub(super) fn rates(
     let output: u64 =
         facts.tallies.iter().map(|t| t.window_output_tokens).fold(0, u64::saturating_add);
     let rps = window.per_second(completions.len() as u64);
+    let drain_rps = drain_rate(&completions);
+    let achieved = if facts.window_by_requests { drain_rps } else { rps };
     let offered_rps = match workload.load {
         Load::Closed { .. } => None,
         Load::Open { .. } if facts.window_by_requests => issue_rate(requests, offered),
@@ -89,10 +92,10 @@ pub(super) fn rates(
     Rate {
         offered_rps,
         rps,
-        achieved_share: rps.and_then(|rps| ratio(rps, offered_rps?)),
+        achieved_share: achieved.and_then(|rps| ratio(rps, offered_rps?)),
         output_tps: window.per_second(output),
         input_tps: window.per_second(input),
-        drain_rps: drain_rate(&completions),
+        drain_rps,
         per_user_tps: ByPercentile::from_fn(|p| {
             let ns = tpot.at(p).copied().flatten()?;
             ratio(SECOND, ns as f64)
@@ -165,12 +168,14 @@ mod tests {
 
     #[test]
     fn in_a_window_by_requests_the_offered_rate_is_that_of_the_schedule() {
-        let rows: Vec<Row> = (0..11).map(|i| row_at(i, i * 100, i * 100, &[5000])).collect();
+        let late = |i: u64| row_at(i, i * 100, i * 100, &[4000 + i * 100]);
+        let rows: Vec<Row> = (0..11).map(late).collect();
         let mut facts = facts(5000);
         facts.window_by_requests = true;
         let got = rate(&open(10.0), &facts, &rows, 11);
         assert_eq!(got.offered_rps, Some(10.0));
         assert_eq!(got.rps, Some(2.2));
+        assert_eq!(got.achieved_share, Some(1.0), "the last answers' own time is no shortfall");
     }
 
     #[test]
