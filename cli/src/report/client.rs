@@ -20,32 +20,7 @@ pub(super) fn write(page: &mut Page, client: &ClientReport) {
         "lag",
         &format!("{}; over reads with output {}", spread(&client.lag), spread(&client.lag_output)),
     );
-    match &client.slip {
-        None => page.words("slip", "none: a closed loop has no schedule"),
-        Some(slip) => {
-            let causes: Vec<String> = slip
-                .by_cause
-                .iter()
-                .map(|(cause, slips)| {
-                    format!(
-                        "{cause} {} p99 {}",
-                        count(slips.count),
-                        duration(slips.percentiles.p99)
-                    )
-                })
-                .collect();
-            page.words(
-                "slip",
-                &format!(
-                    "{}; {} late by more than {} for our own reasons; by cause: {}",
-                    spread(&slip.all),
-                    count(slip.late),
-                    duration(Some(slip.late_after_ns)),
-                    if causes.is_empty() { NONE.into() } else { causes.join(", ") }
-                ),
-            );
-        }
-    }
+    page.words("slip", &slip(client));
     let busy: Vec<String> = client
         .reactors
         .iter()
@@ -78,6 +53,24 @@ pub(super) fn write(page: &mut Page, client: &ClientReport) {
             duration(Some(client.resolve_ns))
         ),
     );
+}
+
+fn slip(client: &ClientReport) -> String {
+    let Some(slip) = &client.slip else { return "none: a closed loop has no schedule".into() };
+    let causes: Vec<String> = slip
+        .by_cause
+        .iter()
+        .map(|(cause, slips)| {
+            format!("{cause} {} p99 {}", count(slips.count), duration(slips.percentiles.p99))
+        })
+        .collect();
+    format!(
+        "{}; {} late by more than {} for our own reasons; by cause: {}",
+        spread(&slip.all),
+        count(slip.late),
+        duration(Some(slip.late_after_ns)),
+        if causes.is_empty() { NONE.into() } else { causes.join(", ") }
+    )
 }
 
 fn spread(of: &Distribution) -> String {

@@ -115,12 +115,23 @@ fn cells(char: char) -> usize {
 pub(super) fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for char in text.chars() {
-        let acts = char.is_control()
-            || matches!(char, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-                | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}');
-        if acts { safe.extend(char.escape_default()) } else { safe.push(char) }
+        if acts(char) { safe.extend(char.escape_default()) } else { safe.push(char) }
     }
     safe
+}
+
+/// Control characters, and those that are invisible or reorder others.
+fn acts(char: char) -> bool {
+    const UNSEEN: [std::ops::RangeInclusive<char>; 7] = [
+        '\u{ad}'..='\u{ad}',
+        '\u{61c}'..='\u{61c}',
+        '\u{200b}'..='\u{200f}',
+        '\u{2028}'..='\u{202e}',
+        '\u{2060}'..='\u{206f}',
+        '\u{feff}'..='\u{feff}',
+        '\u{e0000}'..='\u{e007f}',
+    ];
+    char.is_control() || UNSEEN.iter().any(|range| range.contains(&char))
 }
 
 /// A unit of time, and its ns.

@@ -243,10 +243,13 @@ mod tests {
         }
 
         #[test]
-        fn a_histogram_is_within_a_thousandth(values in prop::collection::vec(0u64..1 << 40, 1..200)) {
+        fn a_histogram_is_within_a_thousandth(
+            values in prop::collection::vec(0u64..1 << 40, 1..200),
+        ) {
             let mut h = histogram();
             values.iter().for_each(|&v| h.record(v).unwrap());
-            let (exact, binned) = (Distribution::from_values(&values), Distribution::from_histogram(&h));
+            let exact = Distribution::from_values(&values);
+            let binned = Distribution::from_histogram(&h);
             for p in [500, 750, 900, 950, 990, 999] {
                 let a = exact.percentiles.at(p).copied().flatten().unwrap() as f64;
                 let b = binned.percentiles.at(p).copied().flatten().unwrap() as f64;

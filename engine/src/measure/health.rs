@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::client::ClientReport;
 use super::tokens::Tokens;
 
-/// Slip p99 for reasons of our own above which a run is suspect, ns: a timer tick of most tools.
+/// Slip p99 for reasons of our own above which a run is suspect, ns.
 pub const SLIP_P99_NS_MAX: u64 = 1_000_000;
-/// A request later than this, or than `LATE_GAP_SHARE` of the mean gap if that is more, is late, ns.
+/// A request is late that is later than this, ns, and than `LATE_GAP_SHARE` of the mean gap.
 pub const LATE_NS: u64 = 10_000_000;
 /// See `LATE_NS`.
 pub const LATE_GAP_SHARE: f64 = 0.1;
