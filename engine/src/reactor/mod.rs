@@ -177,7 +177,8 @@ async fn drive(core: Shared, bell: OwnedFd, schedule: Schedule) -> io::Result<()
             pacer.users(schedule.users.into_iter().map(|start| begin + start)).await;
         } else {
             let arrivals = schedule.plan.arrivals(reactor as usize, reactors as usize);
-            let arrivals = arrivals.into_iter().flatten();
+            let total = schedule.plan.total().unwrap_or(u64::MAX);
+            let arrivals = arrivals.into_iter().flatten().take_while(|(index, _)| *index < total);
             pacer.arrivals(arrivals.map(|(index, at)| (index, begin.saturating_add(at)))).await;
         }
     });
