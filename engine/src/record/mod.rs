@@ -1,5 +1,6 @@
 //! What is kept of a run while it goes on: marks of finished requests, histograms, counters.
 
+mod interval_log;
 mod recorder;
 mod row;
 mod settled;
@@ -7,6 +8,7 @@ mod spill;
 mod tally;
 mod window;
 
+pub use interval_log::write_interval_log;
 pub use recorder::{
     ReadNote, Recorder, RecorderRings, RecorderSetup, SecondPooled, WriterRings, rings,
 };

@@ -1,0 +1,112 @@
+//! Histograms of a run as a HdrHistogram interval log, which the usual tools read.
+
+use std::io::{self, Write};
+use std::time::{Duration, SystemTime};
+
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::V2DeflateSerializer;
+use hdrhistogram::serialization::interval_log::{
+    IntervalLogWriter, IntervalLogWriterBuilder, IntervalLogWriterError, Tag,
+};
+
+use crate::measure::Facts;
+
+/// The column that says the largest value shows it in ms.
+const NS_PER_MS: f64 = 1_000_000.0;
+
+/// Writes the pooled histograms as one interval from the run's start to its end, with the tags
+/// `icl`, `itl` and `lag`. Values are ns.
+///
+/// # Errors
+/// If `out` cannot be written.
+pub fn write_interval_log(out: &mut impl Write, facts: &Facts) -> io::Result<()> {
+    let start = SystemTime::UNIX_EPOCH + Duration::from_nanos(facts.start_realtime_ns);
+    let mut serializer = V2DeflateSerializer::new();
+    let mut log = IntervalLogWriterBuilder::new()
+        .add_comment("values are ns, the column of the largest is ms")
+        .with_start_time(start)
+        .with_base_time(start)
+        .with_max_value_divisor(NS_PER_MS)
+        .begin_log_with(out, &mut serializer)?;
+    let length = Duration::from_nanos(facts.end);
+    let pooled = &facts.pooled;
+    for (name, values) in [("icl", &pooled.icl), ("itl", &pooled.itl), ("lag", &pooled.lag)] {
+        write_one(&mut log, name, values, length)?;
+    }
+    Ok(())
+}
+
+fn write_one<W: Write>(
+    log: &mut IntervalLogWriter<'_, '_, W, V2DeflateSerializer>,
+    name: &str,
+    values: &Histogram<u64>,
+    length: Duration,
+) -> io::Result<()> {
+    log.write_histogram(values, Duration::ZERO, length, Tag::new(name)).map_err(|error| match error
+    {
+        IntervalLogWriterError::IoError(error) => error,
+        IntervalLogWriterError::SerializeError(error) => io::Error::other(error.to_string()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+    use hdrhistogram::serialization::Deserializer;
+    use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
+
+    use super::*;
+    use crate::record::Pooled;
+
+    fn facts(pooled: Pooled) -> Facts {
+        Facts {
+            start_monotonic_ns: 1,
+            start_realtime_ns: 1_700_000_000_500_000_000,
+            window_start: 0,
+            window_end: 2_000_000_000,
+            window_by_requests: false,
+            end: 2_500_000_000,
+            interrupted: false,
+            driver: "epoll".to_owned(),
+            ring: String::new(),
+            kernel_stamps: true,
+            tallies: Vec::new(),
+            pooled,
+            steal_share: None,
+            resolve_ns: 0,
+            ramp_ns: 0,
+        }
+    }
+
+    #[test]
+    fn the_log_reads_back_with_its_own_reader() {
+        let mut pooled = Pooled::default();
+        pooled.icl.record_n(20_000_000, 3).unwrap();
+        pooled.itl.record_n(10_000_000, 6).unwrap();
+        let mut text = Vec::new();
+        write_interval_log(&mut text, &facts(pooled.clone())).unwrap();
+
+        let mut read = Vec::new();
+        let mut starts = Vec::new();
+        for entry in IntervalLogIterator::new(&text) {
+            match entry.unwrap() {
+                LogEntry::Interval(interval) => {
+                    assert_eq!(interval.duration(), Duration::from_millis(2500));
+                    let bytes = STANDARD.decode(interval.encoded_histogram()).unwrap();
+                    let values: Histogram<u64> =
+                        Deserializer::new().deserialize(&mut bytes.as_slice()).unwrap();
+                    read.push((interval.tag().unwrap().as_str().to_owned(), values));
+                }
+                LogEntry::StartTime(at) | LogEntry::BaseTime(at) => starts.push(at),
+            }
+        }
+        assert_eq!(starts, [Duration::from_millis(1_700_000_000_500); 2]);
+        let expected = [("icl", pooled.icl), ("itl", pooled.itl), ("lag", pooled.lag)];
+        assert_eq!(read.len(), expected.len());
+        for ((tag, values), (name, original)) in read.iter().zip(&expected) {
+            assert_eq!(tag, name);
+            assert!(values == original, "{name}");
+        }
+    }
+}
