@@ -1,10 +1,41 @@
 //! What a person touches: commands, options, files, progress, reports.
 
+mod args;
+mod config;
+mod cpus;
+mod exit;
+mod interrupt;
+mod output;
+mod progress;
 pub mod report;
+mod resolve;
+mod results;
+mod run;
+mod secret;
+mod sim;
+mod values;
 
 use std::process::ExitCode;
 
+use args::Command;
+
 /// Runs the command line of this process and gives its exit code.
+#[must_use]
 pub fn main() -> ExitCode {
-    ExitCode::SUCCESS
+    // Asked once, before any thread is pinned: a pinned thread sees its own CPU only.
+    let cpus = tokclock_engine::run::cpus();
+    let done = match args::parse(std::env::args_os()) {
+        Ok(cli) => match cli.command {
+            Command::Run(args) => run::run(&args, &cpus),
+            Command::Sim(args) => sim::serve(&args),
+        },
+        Err(code) => return code.into(),
+    };
+    match done {
+        Ok(code) => code.into(),
+        Err(failure) => {
+            output::error(&failure);
+            failure.code.into()
+        }
+    }
 }

@@ -1,0 +1,415 @@
+//! The options of a run, all optional: what the command line and a TOML file share, one laid over
+//! the other.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde::{Deserialize, Serialize};
+
+use crate::exit::Failure;
+use crate::secret;
+use crate::values::{CpuList, Deadline, Share, Span, WarmUp};
+
+/// Every option of a run. In a TOML file the keys are the names of the options.
+#[derive(Debug, Clone, Default, PartialEq, Args, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct Options {
+    /// Base URL of the server, such as http://127.0.0.1:8000 [default: the embedded simulator]
+    #[arg(value_name = "URL", help_heading = "Target")]
+    pub(crate) url: Option<String>,
+
+    /// API spoken with the server: openai-chat, openai-completions [default: openai-chat]
+    #[arg(long, value_name = "NAME", help_heading = "Target")]
+    pub(crate) dialect: Option<String>,
+
+    /// Model to ask for [default: the first that /v1/models lists]
+    #[arg(long, value_name = "NAME", help_heading = "Target")]
+    pub(crate) model: Option<String>,
+
+    /// Header to add to every request (repeatable)
+    #[arg(long, value_name = "K: V", help_heading = "Target")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) header: Vec<String>,
+
+    /// Environment variable that holds the API key; only its name is saved
+    #[arg(long, value_name = "NAME", help_heading = "Target")]
+    pub(crate) api_key_env: Option<String>,
+
+    /// JSON object whose members are added to every body, or replace those of it
+    #[arg(long, value_name = "JSON", help_heading = "Target")]
+    pub(crate) extra_body: Option<String>,
+
+    /// Wait so long for the server to answer before the run
+    #[arg(long, value_name = "TIME", help_heading = "Target")]
+    pub(crate) wait_ready: Option<Span>,
+
+    /// Ask for whole answers instead of streams
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        hide_possible_values = true,
+        help_heading = "Target"
+    )]
+    pub(crate) no_stream: Option<bool>,
+
+    /// Closed loop: so many users, each with one request at a time [default: 8]
+    #[arg(long, short = 'c', value_name = "N", help_heading = "Load")]
+    pub(crate) concurrency: Option<u64>,
+
+    /// Open loop: so many requests per second, whether or not answers come
+    #[arg(long, short = 'r', value_name = "R", help_heading = "Load")]
+    pub(crate) rate: Option<f64>,
+
+    /// Law of the gaps of an open loop: poisson, constant, gamma [default: poisson]
+    #[arg(long, value_name = "LAW", help_heading = "Load")]
+    pub(crate) arrival: Option<String>,
+
+    /// Shape of gamma gaps, 1/CV²: 1 is Poisson, below 1 burstier
+    #[arg(long, value_name = "B", help_heading = "Load")]
+    pub(crate) burstiness: Option<f64>,
+
+    /// Open loop: at most so many requests in flight
+    #[arg(long, value_name = "N", help_heading = "Load")]
+    pub(crate) max_in_flight: Option<u64>,
+
+    /// What an arrival does above --max-in-flight: wait, drop [default: wait]
+    #[arg(long, value_name = "WHAT", help_heading = "Load")]
+    pub(crate) overflow: Option<String>,
+
+    /// Start the users of a closed loop over this time [default: 0s; above 100 users 250us each]
+    #[arg(long, value_name = "TIME", help_heading = "Load")]
+    pub(crate) ramp: Option<Span>,
+
+    /// Requests of the measured part [default without --duration: 200, or 4 per user if more]
+    #[arg(long, short = 'n', value_name = "N", help_heading = "Load")]
+    pub(crate) requests: Option<u64>,
+
+    /// Length of the measured part
+    #[arg(long, short = 'd', value_name = "TIME", help_heading = "Load")]
+    pub(crate) duration: Option<Span>,
+
+    /// What goes before the measured part, extra: a time or a number of requests [default: 0]
+    #[arg(long, value_name = "TIME|N", help_heading = "Load")]
+    pub(crate) warmup: Option<WarmUp>,
+
+    /// How long what is in flight may go on after the measured part [default: 30s]
+    #[arg(long, value_name = "TIME", help_heading = "Load")]
+    pub(crate) drain: Option<Span>,
+
+    /// Seed of every random choice [default: drawn, and saved with the result]
+    #[arg(long, value_name = "N", help_heading = "Load")]
+    pub(crate) seed: Option<u64>,
+
+    /// Input tokens of each prompt [default: 128]
+    #[arg(long, value_name = "N", help_heading = "Content")]
+    pub(crate) isl: Option<Length>,
+
+    /// Output tokens asked for [default: 32]
+    #[arg(long, value_name = "N", help_heading = "Content")]
+    pub(crate) osl: Option<Length>,
+
+    /// Embedded tokenizer that makes prompts and, when given, counts answers too: o200k_base,
+    /// cl100k_base, qwen2 [default: o200k_base, for prompts alone]
+    #[arg(long, value_name = "NAME", help_heading = "Content")]
+    pub(crate) tokenizer: Option<String>,
+
+    /// Objective on the run, such as 'p95(ttft)<500ms' (repeatable)
+    #[arg(long, value_name = "RULE", help_heading = "Objectives")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) slo: Vec<String>,
+
+    /// Limits that a good request meets, in ms, such as 'ttft:500 tpot:50 e2el:5000'
+    #[arg(long, value_name = "LIMITS", help_heading = "Objectives")]
+    pub(crate) goodput: Option<String>,
+
+    /// Whether an output that ended at its length may count as good: ok, miss [default: ok]
+    #[arg(long, value_name = "WHAT", help_heading = "Objectives")]
+    pub(crate) capped: Option<String>,
+
+    /// Cores that send and receive [default: as many as the load needs]
+    #[arg(long, value_name = "N", help_heading = "Client")]
+    pub(crate) reactors: Option<usize>,
+
+    /// CPUs for them, such as 0,2-5 [default: chosen and printed]
+    #[arg(long, value_name = "LIST", help_heading = "Client")]
+    pub(crate) cpus: Option<CpuList>,
+
+    /// Where the time of an arrival comes from: kernel, observed [default: kernel]
+    #[arg(long, value_name = "WHAT", help_heading = "Client")]
+    pub(crate) stamps: Option<String>,
+
+    /// How our side ends a connection: fin, rst [default: fin]
+    #[arg(long, value_name = "HOW", help_heading = "Client")]
+    pub(crate) close: Option<String>,
+
+    /// Limit on a whole request, or none [default: 10m]
+    #[arg(long, value_name = "TIME", help_heading = "Limits")]
+    pub(crate) timeout: Option<Deadline>,
+
+    /// Limit on opening a connection, or none [default: 10s]
+    #[arg(long, value_name = "TIME", help_heading = "Limits")]
+    pub(crate) connect_timeout: Option<Deadline>,
+
+    /// Limit from the request sent to the first byte of the answer [default: none]
+    #[arg(long, value_name = "TIME", help_heading = "Limits")]
+    pub(crate) first_byte_timeout: Option<Deadline>,
+
+    /// Limit from the request sent to the first token [default: none]
+    #[arg(long, value_name = "TIME", help_heading = "Limits")]
+    pub(crate) first_token_timeout: Option<Deadline>,
+
+    /// Limit between bytes of an answer [default: none]
+    #[arg(long, value_name = "TIME", help_heading = "Limits")]
+    pub(crate) idle_timeout: Option<Deadline>,
+
+    /// Share of failed requests above which the exit code is 5 [default: 5%]
+    #[arg(long, value_name = "SHARE", help_heading = "Limits")]
+    pub(crate) max_error_rate: Option<Share>,
+
+    /// Directory of the results [default: tokclock-results/<time>-<name>]
+    #[arg(long, value_name = "DIR", help_heading = "Results")]
+    #[serde(skip_serializing)]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Name of the run, part of the default directory [default: run]
+    #[arg(long, value_name = "NAME", help_heading = "Results")]
+    pub(crate) name: Option<String>,
+
+    /// Keep the time of every output event in requests.jsonl
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        hide_possible_values = true,
+        help_heading = "Results"
+    )]
+    pub(crate) chunks: Option<bool>,
+
+    /// Keep the generated text in requests.jsonl
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        hide_possible_values = true,
+        help_heading = "Results"
+    )]
+    pub(crate) keep_text: Option<bool>,
+}
+
+impl Options {
+    /// Reads a TOML file.
+    ///
+    /// # Errors
+    /// A usage error that names the file and, where it is about its content, the line.
+    pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| Failure::usage(format!("--config {}: {error}", path.display())))?;
+        Self::parse(&text)
+            .map_err(|error| Failure::usage(format!("--config {}{error}", path.display())))
+    }
+
+    /// Reads the text of a TOML file; an error begins with its place, as in `:3: unknown field`.
+    fn parse(text: &str) -> Result<Self, String> {
+        toml::from_str(text).map_err(|error| {
+            let line = error.span().map_or(1, |span| {
+                text.as_bytes().iter().take(span.start).filter(|&&byte| byte == b'\n').count() + 1
+            });
+            // The list of all fields is the help's business, and the value may be a secret.
+            let message = error.message();
+            let message = match message.split_once(", expected one of") {
+                Some((unknown, _)) => format!("{unknown}; the keys are the names of the options"),
+                None if line_is_secret(text, line) => "the value has the wrong type".to_owned(),
+                None => message.replace('\n', " "),
+            };
+            format!(":{line}: {message}")
+        })
+    }
+
+    /// These options over those of a file: what is given here wins, and takes with it what in the
+    /// file would contradict it.
+    #[must_use]
+    pub(crate) fn over(self, mut file: Self) -> Self {
+        file.give_way_to(&self);
+        let header = secret::merge_headers(self.header, file.header);
+        Self {
+            url: self.url.or(file.url),
+            dialect: self.dialect.or(file.dialect),
+            model: self.model.or(file.model),
+            header,
+            api_key_env: self.api_key_env.or(file.api_key_env),
+            extra_body: self.extra_body.or(file.extra_body),
+            wait_ready: self.wait_ready.or(file.wait_ready),
+            no_stream: self.no_stream.or(file.no_stream),
+            concurrency: self.concurrency.or(file.concurrency),
+            rate: self.rate.or(file.rate),
+            arrival: self.arrival.or(file.arrival),
+            burstiness: self.burstiness.or(file.burstiness),
+            max_in_flight: self.max_in_flight.or(file.max_in_flight),
+            overflow: self.overflow.or(file.overflow),
+            ramp: self.ramp.or(file.ramp),
+            requests: self.requests.or(file.requests),
+            duration: self.duration.or(file.duration),
+            warmup: self.warmup.or(file.warmup),
+            drain: self.drain.or(file.drain),
+            seed: self.seed.or(file.seed),
+            isl: self.isl.or(file.isl),
+            osl: self.osl.or(file.osl),
+            tokenizer: self.tokenizer.or(file.tokenizer),
+            slo: if self.slo.is_empty() { file.slo } else { self.slo },
+            goodput: self.goodput.or(file.goodput),
+            capped: self.capped.or(file.capped),
+            reactors: self.reactors.or(file.reactors),
+            cpus: self.cpus.or(file.cpus),
+            stamps: self.stamps.or(file.stamps),
+            close: self.close.or(file.close),
+            timeout: self.timeout.or(file.timeout),
+            connect_timeout: self.connect_timeout.or(file.connect_timeout),
+            first_byte_timeout: self.first_byte_timeout.or(file.first_byte_timeout),
+            first_token_timeout: self.first_token_timeout.or(file.first_token_timeout),
+            idle_timeout: self.idle_timeout.or(file.idle_timeout),
+            max_error_rate: self.max_error_rate.or(file.max_error_rate),
+            out: self.out.or(file.out),
+            name: self.name.or(file.name),
+            chunks: self.chunks.or(file.chunks),
+            keep_text: self.keep_text.or(file.keep_text),
+        }
+    }
+
+    /// Drops what `above` rules out: the other kind of loop, the other stop rules, CPUs of another
+    /// number of reactors.
+    fn give_way_to(&mut self, above: &Self) {
+        if above.rate.is_some() {
+            (self.concurrency, self.ramp) = (None, None);
+        }
+        if above.concurrency.is_some() {
+            (self.rate, self.arrival, self.burstiness) = (None, None, None);
+            (self.max_in_flight, self.overflow) = (None, None);
+            self.ramp = None;
+        }
+        if above.arrival.as_deref().is_some_and(|law| law != "gamma") {
+            self.burstiness = None;
+        }
+        if above.requests.is_some() || above.duration.is_some() {
+            (self.requests, self.duration) = (None, None);
+        }
+        if above.reactors.is_some() || above.cpus.is_some() {
+            (self.reactors, self.cpus) = (None, None);
+        }
+    }
+}
+
+/// Whether a line of a TOML file may hold a secret: an error about it must not quote it.
+fn line_is_secret(text: &str, line: usize) -> bool {
+    let key = text.lines().nth(line.saturating_sub(1)).unwrap_or("").split('=').next();
+    key.is_none_or(|key| matches!(key.trim(), "header" | "api-key-env"))
+}
+
+/// A number of tokens. In a file it may be a number or a text, so that both read alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "NumberOrText", into = "u32")]
+pub(crate) struct Length(pub(crate) u32);
+
+impl std::str::FromStr for Length {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        /// The longest context that anyone serves, with room to grow.
+        const TOKENS_MAX: u32 = 1 << 24;
+        match text.parse() {
+            Ok(tokens) if (1..=TOKENS_MAX).contains(&tokens) => Ok(Self(tokens)),
+            _ => Err("this version takes a fixed number of tokens, from 1 to 16777216".to_owned()),
+        }
+    }
+}
+
+impl From<Length> for u32 {
+    fn from(length: Length) -> Self {
+        length.0
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum NumberOrText {
+    Number(i64),
+    Text(String),
+}
+
+impl TryFrom<NumberOrText> for Length {
+    type Error = String;
+
+    fn try_from(value: NumberOrText) -> Result<Self, String> {
+        match value {
+            NumberOrText::Number(number) => number.to_string().parse(),
+            NumberOrText::Text(text) => text.parse(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_key_is_named_with_its_line() {
+        let error = Options::parse("seed = 1\nconcurency = 8\n").unwrap_err();
+        assert!(error.starts_with(":2: unknown field `concurency`"), "{error}");
+        assert!(!error.contains('\n'));
+    }
+
+    #[test]
+    fn keys_are_the_names_of_the_options() {
+        let text =
+            "max-in-flight = 4\nisl = 512\nosl = \"64\"\nwarmup = \"5s\"\nno-stream = true\n";
+        let options = Options::parse(text).unwrap();
+        assert_eq!(options.max_in_flight, Some(4));
+        assert_eq!((options.isl, options.osl), (Some(Length(512)), Some(Length(64))));
+        assert_eq!(options.no_stream, Some(true));
+    }
+
+    #[test]
+    fn a_bad_value_in_a_file_says_what_is_accepted() {
+        let error = Options::parse("\ndrain = \"soon\"\n").unwrap_err();
+        assert!(error.starts_with(":2: ") && error.contains("30s"), "{error}");
+        let error = Options::parse("isl = \"normal:512,128\"\n").unwrap_err();
+        assert!(error.contains("fixed number of tokens"), "{error}");
+    }
+
+    #[test]
+    fn an_error_about_a_header_does_not_quote_it() {
+        for text in ["header = \"Authorization: Bearer s3cret\"", "header = [[\"s3cret\"]]"] {
+            let error = Options::parse(text).unwrap_err();
+            assert!(!error.contains("s3cret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_command_line_wins_over_the_file() {
+        let file = Options { seed: Some(1), osl: Some(Length(9)), ..Options::default() };
+        let typed = Options { seed: Some(2), ..Options::default() };
+        let both = typed.over(file);
+        assert_eq!((both.seed, both.osl), (Some(2), Some(Length(9))));
+    }
+
+    #[test]
+    fn a_rate_on_the_command_line_replaces_the_users_of_the_file() {
+        let file = Options {
+            concurrency: Some(8),
+            ramp: Some(Span::from_ns(1)),
+            requests: Some(200),
+            ..Options::default()
+        };
+        let typed =
+            Options { rate: Some(5.0), duration: Some(Span::from_ns(9)), ..Options::default() };
+        let both = typed.over(file);
+        assert_eq!((both.concurrency, both.ramp, both.requests), (None, None, None));
+        assert_eq!(both.rate, Some(5.0));
+    }
+}

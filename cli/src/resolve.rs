@@ -1,0 +1,334 @@
+//! From options to a workload: defaults filled in, contradictions refused, everything written down
+//! so that it can be run again.
+
+mod load;
+
+use std::collections::hash_map::RandomState;
+use std::fmt::Display;
+use std::hash::BuildHasher;
+use std::str::FromStr;
+
+use serde_json::{Map, Value};
+use tokclock_engine::run::Located;
+use tokclock_engine::workload::{
+    Client, Close, Content, Dialect, Limits, Load, Objectives, Stamps, Stop, Target, Tokenizer,
+    Workload,
+};
+use url::Url;
+
+use crate::config::{Length, Options};
+use crate::exit::Failure;
+use crate::values::{CpuList, Deadline, Share, Span};
+use crate::{cpus, secret};
+
+/// Input tokens of a prompt unless `--isl` says otherwise.
+const ISL: Length = Length(128);
+/// Output tokens asked for unless `--osl` says otherwise: with these a first run takes seconds.
+const OSL: Length = Length(32);
+/// Limit on a request: without one a server that hangs would hang a closed loop for good.
+const TIMEOUT: Deadline = Deadline(Some(Span::from_ns(600_000_000_000)));
+/// Limit on opening a connection.
+const CONNECT_TIMEOUT: Deadline = Deadline(Some(Span::from_ns(10_000_000_000)));
+/// Largest seed: what every reader of TOML and JSON takes as it is.
+const SEED_MAX: u64 = (1 << 53) - 1;
+
+/// A run that has been thought through, all but the address and the model of the server.
+#[derive(Debug, Clone)]
+pub(crate) struct Draft {
+    /// The options with everything filled in.
+    options: Options,
+    /// The API.
+    pub(crate) dialect: Dialect,
+    /// Headers of every request. Values may be secret.
+    pub(crate) headers: Vec<(String, String)>,
+    /// How long to wait for the server, ns.
+    pub(crate) wait_ready_ns: Option<u64>,
+    /// Share of failures that is allowed.
+    pub(crate) max_error_rate: Share,
+    /// Remarks for the user.
+    pub(crate) notes: Vec<String>,
+    extra_body: Map<String, Value>,
+    load: Load,
+    stop: Stop,
+    content: Content,
+    objectives: Objectives,
+    client: Client,
+    limits: Limits,
+    seed: u64,
+}
+
+impl Draft {
+    /// Fills in the defaults and refuses what makes no sense. `allowed` are the CPUs that this
+    /// process may use.
+    ///
+    /// # Errors
+    /// A usage error that names the option and says what to do.
+    pub(crate) fn new(options: Options, allowed: &[usize]) -> Result<Self, Failure> {
+        if let Some(url) = &options.url {
+            check_url(url)?;
+        }
+        let mut filled = options;
+        let mut notes = Vec::new();
+        let content = content(&mut filled)?;
+        let (load, stop) = load::resolve(&mut filled, &mut notes)?;
+        let client = client(&mut filled, allowed, load::reactors_needed(&load, &content))?;
+        let seed = *filled.seed.get_or_insert_with(draw);
+        if seed > SEED_MAX {
+            return Err(Failure::usage(format!("--seed {seed} is above {SEED_MAX}")));
+        }
+        let mut headers = secret::parse_headers(&filled.header)?;
+        if let Some(variable) = &filled.api_key_env {
+            let value = std::env::var(variable).ok();
+            secret::add_api_key(&mut headers, variable, value.as_deref())?;
+        }
+        let name = filled.name.get_or_insert_with(|| "run".to_owned());
+        check_name(name)?;
+        Ok(Self {
+            dialect: word(&mut filled.dialect, "--dialect", "openai-chat")?,
+            headers,
+            wait_ready_ns: filled.wait_ready.map(Span::ns),
+            max_error_rate: *filled.max_error_rate.get_or_insert(Share::from_percent(5.0)),
+            extra_body: extra_body(filled.extra_body.as_deref())?,
+            objectives: objectives(&mut filled)?,
+            limits: limits(&mut filled),
+            notes,
+            load,
+            stop,
+            content,
+            client,
+            seed,
+            options: {
+                filled.no_stream.get_or_insert(false);
+                filled
+            },
+        })
+    }
+
+    /// The options as they now stand.
+    #[must_use]
+    pub(crate) fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Positions of the reactors in the list of allowed CPUs.
+    #[must_use]
+    pub(crate) fn reactors(&self) -> &[usize] {
+        &self.client.cpus
+    }
+
+    /// The workload, now that the server has an address and a model.
+    #[must_use]
+    pub(crate) fn workload(&self, server: &Located, model: &str) -> Workload {
+        Workload {
+            target: Target {
+                url: server.url.clone(),
+                address: server.address,
+                host: server.host.clone(),
+                path: server.path.clone(),
+                dialect: self.dialect,
+                model: model.to_owned(),
+                stream: self.options.no_stream != Some(true),
+                headers: self.headers.clone(),
+                extra_body: self.extra_body.clone(),
+            },
+            load: self.load,
+            stop: self.stop,
+            content: self.content.clone(),
+            objectives: self.objectives.clone(),
+            client: self.client.clone(),
+            limits: self.limits,
+            seed: self.seed,
+        }
+    }
+
+    /// The text of `run.toml`: every option as it was resolved, without secrets and without the
+    /// directory of the results.
+    ///
+    /// # Errors
+    /// If a value cannot be written as TOML.
+    pub(crate) fn run_toml(&self, model: &str) -> Result<String, Failure> {
+        let saved = Options {
+            model: Some(model.to_owned()),
+            header: secret::redact(&self.options.header),
+            ..self.options.clone()
+        };
+        let target = if saved.url.is_none() { "# No url: the embedded simulator.\n" } else { "" };
+        let body = toml::to_string(&saved)
+            .map_err(|error| Failure::could_not_run(format!("run.toml: {error}")))?;
+        Ok(format!("# Reproduces this run: tokclock run --config run.toml\n{target}{body}"))
+    }
+}
+
+/// Chooses the model: the one asked for if the server lists it, else the first that it lists.
+///
+/// `listed` is what the server listed, or why it could not be read.
+///
+/// # Errors
+/// If there is none to choose, or the server has others only.
+pub(crate) fn model(
+    asked: Option<&str>,
+    listed: Result<Vec<String>, String>,
+) -> Result<String, Failure> {
+    /// More names than this would not be one clear line.
+    const SHOWN_MAX: usize = 8;
+    match (asked, listed) {
+        (None, Err(error)) => Err(Failure::could_not_run(format!(
+            "cannot ask the server for its models ({error}): name one with --model"
+        ))),
+        (None, Ok(listed)) => listed.into_iter().next().ok_or_else(|| {
+            Failure::could_not_run("the server lists no model: name one with --model")
+        }),
+        (Some(asked), Ok(listed))
+            if !listed.is_empty() && !listed.iter().any(|model| model == asked) =>
+        {
+            let mut names = listed.iter().take(SHOWN_MAX).cloned().collect::<Vec<_>>().join(", ");
+            if listed.len() > SHOWN_MAX {
+                names.push_str(&format!(" and {} more", listed.len() - SHOWN_MAX));
+            }
+            Err(Failure::could_not_run(format!(
+                "the server has no model `{asked}`, it has: {names}"
+            )))
+        }
+        (Some(asked), _) => Ok(asked.to_owned()),
+    }
+}
+
+/// A number that no other run draws: 53 bits from the randomness that the process started with.
+#[must_use]
+pub(crate) fn draw() -> u64 {
+    RandomState::new().hash_one(std::process::id()) & SEED_MAX
+}
+
+fn check_url(text: &str) -> Result<(), Failure> {
+    // The text is not shown before it is known to hold no password.
+    let url = Url::parse(text).map_err(|error| {
+        Failure::usage(format!("the URL is not valid ({error}): give one such as http://host:8000"))
+    })?;
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(Failure::usage(
+            "the URL holds a user name or password: use --header or --api-key-env instead",
+        ));
+    }
+    match url.scheme() {
+        "http" => {}
+        "https" => {
+            return Err(Failure::usage(
+                "TLS is not in this version: give an http:// URL, such as that of a server or \
+                 proxy inside the network",
+            ));
+        }
+        scheme => {
+            return Err(Failure::usage(format!(
+                "`{scheme}://` is no address that tokclock speaks to: give one such as \
+                 http://host:8000"
+            )));
+        }
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err(Failure::usage("the URL has a query or fragment: give the base URL alone"));
+    }
+    Ok(())
+}
+
+fn check_name(name: &str) -> Result<(), Failure> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let starts_well = name.starts_with(|c: char| c.is_ascii_alphanumeric());
+    if starts_well && name.len() <= 100 && name.chars().all(fits) {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "--name `{name}` is part of a directory: use up to 100 letters, digits, `-`, `_` and `.`, \
+         the first a letter or digit"
+    )))
+}
+
+/// Reads a word that the engine knows, by its default if it is absent, and writes it down.
+fn word<T>(option: &mut Option<String>, flag: &str, default: &str) -> Result<T, Failure>
+where
+    T: FromStr<Err: Display>,
+{
+    let text = option.get_or_insert_with(|| default.to_owned());
+    text.parse().map_err(|error| Failure::usage(format!("{flag}: {error}")))
+}
+
+fn content(options: &mut Options) -> Result<Content, Failure> {
+    let tokenizer = match &options.tokenizer {
+        Some(name) => {
+            name.parse().map_err(|error| Failure::usage(format!("--tokenizer: {error}")))?
+        }
+        // Not written down: a tokenizer that was chosen counts answers too.
+        None => Tokenizer::O200kBase,
+    };
+    Ok(Content {
+        input_tokens: options.isl.get_or_insert(ISL).0,
+        output_tokens: options.osl.get_or_insert(OSL).0,
+        tokenizer,
+        tokenizer_chosen: options.tokenizer.is_some(),
+    })
+}
+
+fn client(options: &mut Options, allowed: &[usize], needed: usize) -> Result<Client, Failure> {
+    let chosen = cpus::choose(allowed, options.reactors, options.cpus.as_ref(), needed)?;
+    options.reactors = Some(chosen.len());
+    options.cpus = Some(CpuList(chosen.iter().map(|&position| allowed[position]).collect()));
+    Ok(Client {
+        cpus: chosen,
+        stamps: word::<Stamps>(&mut options.stamps, "--stamps", "kernel")?,
+        keep_chunks: *options.chunks.get_or_insert(false),
+        keep_text: *options.keep_text.get_or_insert(false),
+        close: word::<Close>(&mut options.close, "--close", "fin")?,
+    })
+}
+
+fn objectives(options: &mut Options) -> Result<Objectives, Failure> {
+    let slo = options
+        .slo
+        .iter()
+        .map(|rule| {
+            rule.parse().map_err(|error| Failure::usage(format!("--slo '{rule}': {error}")))
+        })
+        .collect::<Result<_, _>>()?;
+    let goodput = options
+        .goodput
+        .as_ref()
+        .map(|limits| {
+            limits.parse().map_err(|error| Failure::usage(format!("--goodput '{limits}': {error}")))
+        })
+        .transpose()?;
+    let capped = options.capped.get_or_insert_with(|| "ok".to_owned());
+    let capped_is_miss = match capped.as_str() {
+        "ok" => false,
+        "miss" => true,
+        other => return Err(Failure::usage(format!("--capped `{other}`: expected ok or miss"))),
+    };
+    Ok(Objectives { slo, goodput, capped_is_miss })
+}
+
+fn limits(options: &mut Options) -> Limits {
+    const NONE: Deadline = Deadline(None);
+    Limits {
+        request_ns: options.timeout.get_or_insert(TIMEOUT).ns(),
+        connect_ns: options.connect_timeout.get_or_insert(CONNECT_TIMEOUT).ns(),
+        first_byte_ns: options.first_byte_timeout.get_or_insert(NONE).ns(),
+        first_token_ns: options.first_token_timeout.get_or_insert(NONE).ns(),
+        idle_ns: options.idle_timeout.get_or_insert(NONE).ns(),
+    }
+}
+
+fn extra_body(json: Option<&str>) -> Result<Map<String, Value>, Failure> {
+    let Some(json) = json else { return Ok(Map::new()) };
+    let members: Map<String, Value> = serde_json::from_str(json).map_err(|error| {
+        Failure::usage(format!(
+            "--extra-body is no JSON object such as '{{\"temperature\": 0}}': {error}"
+        ))
+    })?;
+    for (member, flag) in [("stream", "--no-stream"), ("model", "--model")] {
+        if members.contains_key(member) {
+            return Err(Failure::usage(format!("--extra-body sets `{member}`: use {flag}")));
+        }
+    }
+    Ok(members)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,179 @@
+//! `tokclock run`: the stages of one load point, one after another.
+
+use std::io;
+use std::path::Path;
+
+use tokclock_engine::measure::{self, Facts, Summary, Verdict};
+use tokclock_engine::record::{Row, read_rows};
+use tokclock_engine::run::{self as engine, Located, Progress, RunError, Setup};
+use tokclock_engine::workload::Workload;
+use tokclock_sim::{Law, Server, Settings};
+
+use crate::args::RunArgs;
+use crate::exit::{Code, Evidence, Failure};
+use crate::interrupt::Interrupts;
+use crate::output::{self, Screen};
+use crate::resolve::{self, Draft};
+use crate::results::ResultDir;
+use crate::{cpus, progress, report};
+
+/// Runs one load point and gives the exit code. `allowed` are the CPUs that this process may use.
+///
+/// # Errors
+/// If the options make no sense, or the run cannot be done or saved.
+pub(crate) fn run(args: &RunArgs, allowed: &[usize]) -> Result<Code, Failure> {
+    let screen = Screen { quiet: args.quiet, json: args.json };
+    let draft = Draft::new(args.options()?, allowed)?;
+    let options = draft.options();
+    let dir = ResultDir::create(options.out.as_deref(), options.name.as_deref().unwrap_or("run"))?;
+    let interrupts = Interrupts::watch(screen)?;
+    let stage = match Stage::prepare(&draft, allowed, screen, &dir) {
+        Ok(stage) => stage,
+        Err(failure) => {
+            dir.abandon();
+            return Err(failure);
+        }
+    };
+    interrupts.load_starts();
+    let facts = stage.perform(&interrupts, screen, &dir)?;
+    let summary = conclude(&stage.workload, &facts, &dir)?;
+    screen.report(&report::console(&summary, screen.width(), screen.colour()));
+    screen.note(format_args!("results: {}", dir.path().display()));
+    if args.json {
+        output::result(to_json(&summary)?);
+    }
+    Ok(Code::of_run(&evidence(&summary, &facts), draft.max_error_rate))
+}
+
+/// All that stands ready before the first request.
+struct Stage {
+    workload: Workload,
+    resolve_ns: u64,
+    /// The embedded simulator, which serves as long as this lives.
+    server: Option<Server>,
+}
+
+impl Stage {
+    /// Finds the server and its model, checks that this host can do it, writes `run.toml`.
+    fn prepare(
+        draft: &Draft,
+        allowed: &[usize],
+        screen: Screen,
+        dir: &ResultDir,
+    ) -> Result<Self, Failure> {
+        let (server, url) = match &draft.options().url {
+            Some(url) => (None, url.clone()),
+            None => {
+                let server = embedded(cpus::left_over(allowed, draft.reactors()))?;
+                let url = format!("http://{}", server.address());
+                (Some(server), url)
+            }
+        };
+        let located = engine::locate(&url, draft.dialect).map_err(|error| failed(&error))?;
+        if let Some(timeout_ns) = draft.wait_ready_ns {
+            engine::wait_ready(&located, &draft.headers, timeout_ns)
+                .map_err(|error| failed(&error))?;
+        }
+        let listed = engine::models(&located, &draft.headers).map_err(|error| error.to_string());
+        let model = resolve::model(draft.options().model.as_deref(), listed)?;
+        let workload = draft.workload(&located, &model);
+        let notes = engine::check(&workload).map_err(|error| failed(&error))?;
+        for note in draft.notes.iter().chain(&notes) {
+            screen.note(note);
+        }
+        note_proxy(&located, screen);
+        dir.write_run(&draft.run_toml(&model)?)?;
+        Ok(Self { workload, resolve_ns: located.resolve_ns, server })
+    }
+
+    /// Sends the load; the records are in the directory afterwards.
+    fn perform(
+        &self,
+        interrupts: &Interrupts,
+        screen: Screen,
+        dir: &ResultDir,
+    ) -> Result<Facts, Failure> {
+        if self.server.is_some() {
+            screen.note("target: the embedded simulator (give a URL to measure a server)");
+        }
+        let setup = Setup {
+            out_dir: dir.path().to_owned(),
+            run_id: format!("{:014x}", resolve::draw()),
+            resolve_ns: self.resolve_ns,
+        };
+        let progress = Progress::new();
+        progress::during(screen, &progress, || {
+            engine::run(&self.workload, &setup, interrupts.control(), &progress)
+        })
+        .map_err(|error| failed(&error))
+    }
+}
+
+/// From records to files of figures.
+fn conclude(workload: &Workload, facts: &Facts, dir: &ResultDir) -> Result<Summary, Failure> {
+    let rows = rows(&dir.path().join("requests.jsonl"))?;
+    let summary = measure::summarize(workload, facts, rows);
+    dir.write_summary(&summary)?;
+    dir.write_windows(facts)?;
+    dir.write_histograms(facts)?;
+    Ok(summary)
+}
+
+fn rows(path: &Path) -> Result<Vec<Row>, Failure> {
+    read_rows(path).collect::<io::Result<_>>().map_err(|error| {
+        Failure::could_not_run(format!("cannot read back {}: {error}", path.display()))
+    })
+}
+
+/// What of the summary bears on the exit code.
+fn evidence(summary: &Summary, facts: &Facts) -> Evidence {
+    Evidence {
+        interrupted: facts.interrupted,
+        invalid: summary.client.verdict == Verdict::Invalid,
+        ok: summary.requests.ok,
+        failed: summary.requests.failed,
+        objective_missed: summary.slo.verdict == Some("missed"),
+    }
+}
+
+/// The embedded simulator: a finite server, so that a first run meets queues too. It gets a CPU of
+/// its own where there is one.
+fn embedded(cpu: Option<usize>) -> Result<Server, Failure> {
+    /// Requests served at once, the others wait.
+    const MAX_CONCURRENT: u32 = 64;
+    let law = |text: &str| {
+        text.parse::<Law>().map_err(|error| {
+            Failure::could_not_run(format!("the embedded simulator has no law `{text}`: {error}"))
+        })
+    };
+    let settings = Settings {
+        cpus: cpu.into_iter().collect(),
+        ttft: law("50ms")?,
+        itl: law("10ms")?,
+        max_concurrent: Some(MAX_CONCURRENT),
+        ..Settings::default()
+    };
+    Server::start(&settings).map_err(|error| {
+        Failure::could_not_run(format!("the embedded simulator does not start: {error}"))
+    })
+}
+
+/// A proxy would be measured instead of the server, so none is used; whoever set one should know.
+fn note_proxy(server: &Located, screen: Screen) {
+    const VARIABLES: [&str; 4] = ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
+    let is_set = |name: &&&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    if !server.address.ip().is_loopback()
+        && let Some(name) = VARIABLES.iter().find(is_set)
+    {
+        screen.note(format_args!("{name} is ignored: tokclock speaks to the server directly"));
+    }
+}
+
+fn to_json(summary: &Summary) -> Result<String, Failure> {
+    serde_json::to_string_pretty(summary)
+        .map_err(|error| Failure::could_not_run(format!("the summary is no JSON: {error}")))
+}
+
+fn failed(error: &RunError) -> Failure {
+    Failure::could_not_run(error.to_string())
+}
