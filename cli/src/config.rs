@@ -15,7 +15,7 @@ use crate::values::{CpuList, Deadline, Share, Span, WarmUp};
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct Options {
     /// Base URL of the server, such as http://127.0.0.1:8000 [default: the embedded simulator]
-    #[arg(value_name = "URL", help_heading = "Target")]
+    #[arg(value_name = "URL")]
     pub(crate) url: Option<String>,
 
     /// API spoken with the server: openai-chat, openai-completions [default: openai-chat]
@@ -302,6 +302,13 @@ impl Options {
         if above.reactors.is_some() || above.cpus.is_some() {
             (self.reactors, self.cpus) = (None, None);
         }
+        // A key is given in one way only, so that a redacted one can be given in another.
+        if above.api_key_env.is_some() {
+            self.header.retain(|header| !secret::is_authorization(header));
+        }
+        if above.header.iter().any(|header| secret::is_authorization(header)) {
+            self.api_key_env = None;
+        }
     }
 }
 
@@ -396,6 +403,17 @@ mod tests {
         let typed = Options { seed: Some(2), ..Options::default() };
         let both = typed.over(file);
         assert_eq!((both.seed, both.osl), (Some(2), Some(Length(9))));
+    }
+
+    #[test]
+    fn a_key_on_the_command_line_replaces_that_of_the_file_however_it_is_given() {
+        let redacted = || vec!["Authorization: <redacted>".to_owned()];
+        let file = Options { header: redacted(), ..Options::default() };
+        let typed = Options { api_key_env: Some("KEY".to_owned()), ..Options::default() };
+        assert!(typed.over(file).header.is_empty());
+        let file = Options { api_key_env: Some("KEY".to_owned()), ..Options::default() };
+        let typed = Options { header: vec!["authorization: x".to_owned()], ..Options::default() };
+        assert_eq!(typed.over(file).api_key_env, None);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Ctrl-C and SIGTERM: once stops a run in order, twice cuts it, three times ends the process.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 
@@ -29,13 +30,14 @@ pub(crate) struct Interrupts {
 
 impl Interrupts {
     /// Listens for signals from now on. Until [`Self::load_starts`] one signal ends the process:
-    /// there is no result to save yet.
+    /// there is no result to save yet, and `dir` goes unless something is in it.
     ///
     /// # Errors
     /// If the system lets nobody listen.
-    pub(crate) fn watch(screen: Screen) -> Result<Arc<Self>, Failure> {
+    pub(crate) fn watch(screen: Screen, dir: &Path) -> Result<Arc<Self>, Failure> {
         let interrupts = Arc::new(Self::default());
         let seen = Arc::clone(&interrupts);
+        let dir = dir.to_owned();
         let on_signal = move || match seen.next() {
             Step::Stop => {
                 screen.note("stopping: what is in flight may end; Ctrl-C again cuts it");
@@ -45,7 +47,11 @@ impl Interrupts {
                 screen.note("cutting what is in flight; Ctrl-C again ends without results");
                 seen.control.cut();
             }
-            Step::Exit => std::process::exit(Code::Interrupted as i32),
+            Step::Exit => {
+                // It fails where something is in it, which is to stay.
+                let _ = std::fs::remove_dir(&dir);
+                std::process::exit(Code::Interrupted as i32);
+            }
         };
         listen(on_signal)?;
         Ok(interrupts)

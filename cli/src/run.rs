@@ -26,7 +26,7 @@ pub(crate) fn run(args: &RunArgs, allowed: &[usize]) -> Result<Code, Failure> {
     let draft = Draft::new(args.options()?, allowed)?;
     let options = draft.options();
     let dir = ResultDir::create(options.out.as_deref(), options.name.as_deref().unwrap_or("run"))?;
-    let interrupts = Interrupts::watch(screen)?;
+    let interrupts = Interrupts::watch(screen, dir.path())?;
     let stage = match Stage::prepare(&draft, allowed, screen, &dir) {
         Ok(stage) => stage,
         Err(failure) => {

@@ -18,6 +18,12 @@ pub(crate) fn is_secret(name: &str) -> bool {
         || ["token", "secret", "key", "password"].iter().any(|word| name.contains(word))
 }
 
+/// Whether a `K: V` header carries the key that `--api-key-env` would.
+#[must_use]
+pub(crate) fn is_authorization(header: &str) -> bool {
+    header.split(':').next().is_some_and(|name| name.trim().eq_ignore_ascii_case("authorization"))
+}
+
 /// Headers for a saved file: as given, without values that may be secret.
 #[must_use]
 pub(crate) fn redact(headers: &[String]) -> Vec<String> {
