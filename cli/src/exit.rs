@@ -3,6 +3,8 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use tokclock_engine::measure::Verdicts;
+
 use crate::values::Share;
 
 /// The exit codes. Of a finished run the first that applies counts, in the order of
@@ -32,37 +34,20 @@ impl From<Code> for ExitCode {
     }
 }
 
-/// What a finished run says that bears on its exit code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Evidence {
-    /// The user stopped it.
-    pub(crate) interrupted: bool,
-    /// Its verdict is *invalid*.
-    pub(crate) invalid: bool,
-    /// Measured requests that succeeded.
-    pub(crate) ok: u64,
-    /// Measured requests that failed.
-    pub(crate) failed: u64,
-    /// An objective on the run was missed.
-    pub(crate) objective_missed: bool,
-}
-
 impl Code {
     /// The code of a finished run, the first that applies.
     ///
     /// The error rate is `failed / (ok + failed)`: a request that we ended ourselves is no failure.
     /// A run without one success is a failure whatever the allowed rate.
     #[must_use]
-    pub(crate) fn of_run(evidence: &Evidence, max_error_rate: Share) -> Self {
-        let settled = evidence.ok.saturating_add(evidence.failed);
-        let allowed = max_error_rate.value() * settled as f64;
-        if evidence.interrupted {
+    pub(crate) fn of_run(run: &Verdicts, max_error_rate: Share) -> Self {
+        if run.interrupted {
             Self::Interrupted
-        } else if evidence.invalid {
+        } else if run.invalid {
             Self::Invalid
-        } else if evidence.ok == 0 || evidence.failed as f64 > allowed {
+        } else if run.completed == 0 || run.error_rate > max_error_rate.value() {
             Self::Failures
-        } else if evidence.objective_missed {
+        } else if run.slo_missed {
             Self::ObjectiveMissed
         } else {
             Self::Ok
@@ -107,57 +92,59 @@ mod tests {
 
     const FIVE: Share = Share::from_percent(5.0);
 
-    const GOOD: Evidence = Evidence {
-        interrupted: false,
-        invalid: false,
-        ok: 100,
-        failed: 0,
-        objective_missed: false,
-    };
+    /// A run of which `failed` of 100 requests failed.
+    fn run(failed: u64) -> Verdicts {
+        Verdicts {
+            interrupted: false,
+            invalid: false,
+            error_rate: failed as f64 / 100.0,
+            slo_missed: false,
+            completed: 100 - failed,
+            settled: 100,
+        }
+    }
 
     #[test]
     fn a_good_run_ends_with_0() {
-        assert_eq!(Code::of_run(&GOOD, FIVE) as u8, 0);
+        assert_eq!(Code::of_run(&run(0), FIVE) as u8, 0);
     }
 
     #[test]
     fn a_missed_objective_ends_with_3() {
-        let run = Evidence { objective_missed: true, ..GOOD };
-        assert_eq!(Code::of_run(&run, FIVE) as u8, 3);
+        assert_eq!(Code::of_run(&Verdicts { slo_missed: true, ..run(0) }, FIVE) as u8, 3);
     }
 
     #[test]
     fn failures_above_the_allowed_rate_end_with_5_before_a_missed_objective() {
-        let run = Evidence { ok: 94, failed: 6, objective_missed: true, ..GOOD };
-        assert_eq!(Code::of_run(&run, FIVE) as u8, 5);
+        assert_eq!(Code::of_run(&Verdicts { slo_missed: true, ..run(6) }, FIVE) as u8, 5);
     }
 
     #[test]
     fn failures_at_the_allowed_rate_are_allowed() {
-        assert_eq!(Code::of_run(&Evidence { ok: 95, failed: 5, ..GOOD }, FIVE), Code::Ok);
-        let none = Share::from_percent(0.0);
-        assert_eq!(Code::of_run(&GOOD, none), Code::Ok);
-        assert_eq!(Code::of_run(&Evidence { failed: 1, ..GOOD }, none), Code::Failures);
+        for failed in 0..100 {
+            let allowed: Share = format!("{failed}%").parse().unwrap();
+            assert_eq!(Code::of_run(&run(failed), allowed), Code::Ok, "{failed} of 100");
+            assert_eq!(Code::of_run(&run(failed + 1), allowed), Code::Failures);
+        }
     }
 
     #[test]
     fn a_run_without_a_success_is_never_0() {
         let all = Share::from_percent(100.0);
-        for failed in [0, 10] {
-            let run = Evidence { ok: 0, failed, ..GOOD };
-            assert_eq!(Code::of_run(&run, all) as u8, 5);
-        }
+        assert_eq!(Code::of_run(&run(100), all) as u8, 5);
+        let nothing = Verdicts { completed: 0, settled: 0, error_rate: 0.0, ..run(0) };
+        assert_eq!(Code::of_run(&nothing, all) as u8, 5);
     }
 
     #[test]
     fn an_invalid_result_ends_with_4_before_its_failures() {
-        let run = Evidence { invalid: true, ok: 0, failed: 9, objective_missed: true, ..GOOD };
+        let run = Verdicts { invalid: true, slo_missed: true, ..run(100) };
         assert_eq!(Code::of_run(&run, FIVE) as u8, 4);
     }
 
     #[test]
     fn an_interrupt_ends_with_130_before_all_else() {
-        let run = Evidence { interrupted: true, invalid: true, ..GOOD };
+        let run = Verdicts { interrupted: true, invalid: true, ..run(100) };
         assert_eq!(Code::of_run(&run, FIVE) as u8, 130);
     }
 

@@ -4,6 +4,7 @@ mod args;
 mod config;
 mod cpus;
 mod exit;
+mod host;
 mod interrupt;
 mod output;
 mod progress;

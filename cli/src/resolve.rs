@@ -25,6 +25,8 @@ use crate::{cpus, secret};
 const ISL: Length = Length(128);
 /// Output tokens asked for unless `--osl` says otherwise: with these a first run takes seconds.
 const OSL: Length = Length(32);
+/// Name of a run unless `--name` says otherwise.
+const NAME: &str = "run";
 /// Limit on a request: without one a server that hangs would hang a closed loop for good.
 const TIMEOUT: Deadline = Deadline(Some(Span::from_ns(600_000_000_000)));
 /// Limit on opening a connection.
@@ -81,7 +83,7 @@ impl Draft {
             let value = std::env::var(variable).ok();
             secret::add_api_key(&mut headers, variable, value.as_deref())?;
         }
-        let name = filled.name.get_or_insert_with(|| "run".to_owned());
+        let name = filled.name.get_or_insert_with(|| NAME.to_owned());
         check_name(name)?;
         Ok(Self {
             dialect: word(&mut filled.dialect, "--dialect", "openai-chat")?,
@@ -108,6 +110,12 @@ impl Draft {
     #[must_use]
     pub(crate) fn options(&self) -> &Options {
         &self.options
+    }
+
+    /// The name of the run.
+    #[must_use]
+    pub(crate) fn name(&self) -> &str {
+        self.options.name.as_deref().unwrap_or(NAME)
     }
 
     /// Positions of the reactors in the list of allowed CPUs.

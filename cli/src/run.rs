@@ -3,19 +3,19 @@
 use std::io;
 use std::path::Path;
 
-use tokclock_engine::measure::{self, Facts, Summary, Verdict};
+use tokclock_engine::measure::{self, Facts, Summary};
 use tokclock_engine::record::{Row, read_rows};
 use tokclock_engine::run::{self as engine, Located, Progress, RunError, Setup};
 use tokclock_engine::workload::Workload;
 use tokclock_sim::{Law, Server, Settings};
 
 use crate::args::RunArgs;
-use crate::exit::{Code, Evidence, Failure};
+use crate::exit::{Code, Failure};
 use crate::interrupt::Interrupts;
 use crate::output::{self, Screen};
 use crate::resolve::{self, Draft};
 use crate::results::ResultDir;
-use crate::{cpus, progress, report};
+use crate::{cpus, host, progress, report};
 
 /// Runs one load point and gives the exit code. `allowed` are the CPUs that this process may use.
 ///
@@ -24,8 +24,7 @@ use crate::{cpus, progress, report};
 pub(crate) fn run(args: &RunArgs, allowed: &[usize]) -> Result<Code, Failure> {
     let screen = Screen { quiet: args.quiet, json: args.json };
     let draft = Draft::new(args.options()?, allowed)?;
-    let options = draft.options();
-    let dir = ResultDir::create(options.out.as_deref(), options.name.as_deref().unwrap_or("run"))?;
+    let dir = ResultDir::create(draft.options().out.as_deref(), draft.name())?;
     let interrupts = Interrupts::watch(screen, dir.path())?;
     let stage = match Stage::prepare(&draft, allowed, screen, &dir) {
         Ok(stage) => stage,
@@ -36,13 +35,18 @@ pub(crate) fn run(args: &RunArgs, allowed: &[usize]) -> Result<Code, Failure> {
     };
     interrupts.load_starts();
     let facts = stage.perform(&interrupts, screen, &dir)?;
-    let summary = conclude(&stage.workload, &facts, &dir)?;
+    let rows = rows(&dir.path().join("requests.jsonl"))?;
+    let summary = measure::summarize(&stage.workload, &facts, rows)
+        .with_identity(draft.name(), host::describe(allowed));
+    dir.write_summary(&summary)?;
+    dir.write_windows(&facts)?;
+    dir.write_histograms(&facts)?;
     screen.report(&report::console(&summary, screen.width(), screen.colour()));
     screen.note(format_args!("results: {}", dir.path().display()));
     if args.json {
         output::result(to_json(&summary)?);
     }
-    Ok(Code::of_run(&evidence(&summary, &facts), draft.max_error_rate))
+    Ok(Code::of_run(&summary.verdicts(), draft.max_error_rate))
 }
 
 /// All that stands ready before the first request.
@@ -81,6 +85,9 @@ impl Stage {
         for note in draft.notes.iter().chain(&notes) {
             screen.note(note);
         }
+        if let Some(cpus) = &draft.options().cpus {
+            screen.note(format_args!("reactors: {} on CPU {cpus}", draft.reactors().len()));
+        }
         note_proxy(&located, screen);
         dir.write_run(&draft.run_toml(&model)?)?;
         Ok(Self { workload, resolve_ns: located.resolve_ns, server })
@@ -109,31 +116,10 @@ impl Stage {
     }
 }
 
-/// From records to files of figures.
-fn conclude(workload: &Workload, facts: &Facts, dir: &ResultDir) -> Result<Summary, Failure> {
-    let rows = rows(&dir.path().join("requests.jsonl"))?;
-    let summary = measure::summarize(workload, facts, rows);
-    dir.write_summary(&summary)?;
-    dir.write_windows(facts)?;
-    dir.write_histograms(facts)?;
-    Ok(summary)
-}
-
 fn rows(path: &Path) -> Result<Vec<Row>, Failure> {
     read_rows(path).collect::<io::Result<_>>().map_err(|error| {
         Failure::could_not_run(format!("cannot read back {}: {error}", path.display()))
     })
-}
-
-/// What of the summary bears on the exit code.
-fn evidence(summary: &Summary, facts: &Facts) -> Evidence {
-    Evidence {
-        interrupted: facts.interrupted,
-        invalid: summary.client.verdict == Verdict::Invalid,
-        ok: summary.requests.ok,
-        failed: summary.requests.failed,
-        objective_missed: summary.slo.verdict == Some("missed"),
-    }
 }
 
 /// The embedded simulator: a finite server, so that a first run meets queues too. It gets a CPU of
