@@ -86,7 +86,7 @@ impl Draft {
         let name = filled.name.get_or_insert_with(|| NAME.to_owned());
         check_name(name)?;
         Ok(Self {
-            dialect: word(&mut filled.dialect, "--dialect", "openai-chat")?,
+            dialect: word(&mut filled.dialect, "openai-chat")?,
             headers,
             wait_ready_ns: filled.wait_ready.map(Span::ns),
             max_error_rate: *filled.max_error_rate.get_or_insert(Share::from_percent(5.0)),
@@ -250,20 +250,19 @@ fn check_name(name: &str) -> Result<(), Failure> {
     )))
 }
 
-/// Reads a word that the engine knows, by its default if it is absent, and writes it down.
-fn word<T>(option: &mut Option<String>, flag: &str, default: &str) -> Result<T, Failure>
+/// Reads a word that the engine knows, by its default if it is absent, and writes it down. The
+/// engine's error begins with what the word is for, which is the name of the option.
+fn word<T>(option: &mut Option<String>, default: &str) -> Result<T, Failure>
 where
     T: FromStr<Err: Display>,
 {
     let text = option.get_or_insert_with(|| default.to_owned());
-    text.parse().map_err(|error| Failure::usage(format!("{flag}: {error}")))
+    text.parse().map_err(|error| Failure::usage(format!("--{error}")))
 }
 
 fn content(options: &mut Options) -> Result<Content, Failure> {
     let tokenizer = match &options.tokenizer {
-        Some(name) => {
-            name.parse().map_err(|error| Failure::usage(format!("--tokenizer: {error}")))?
-        }
+        Some(name) => name.parse().map_err(|error| Failure::usage(format!("--{error}")))?,
         // Not written down: a tokenizer that was chosen counts answers too.
         None => Tokenizer::O200kBase,
     };
@@ -281,10 +280,10 @@ fn client(options: &mut Options, allowed: &[usize], needed: usize) -> Result<Cli
     options.cpus = Some(CpuList(chosen.iter().map(|&position| allowed[position]).collect()));
     Ok(Client {
         cpus: chosen,
-        stamps: word::<Stamps>(&mut options.stamps, "--stamps", "kernel")?,
+        stamps: word::<Stamps>(&mut options.stamps, "kernel")?,
         keep_chunks: *options.chunks.get_or_insert(false),
         keep_text: *options.keep_text.get_or_insert(false),
-        close: word::<Close>(&mut options.close, "--close", "fin")?,
+        close: word::<Close>(&mut options.close, "fin")?,
     })
 }
 

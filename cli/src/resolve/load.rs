@@ -107,7 +107,7 @@ fn open(options: &mut Options, rate: f64) -> Result<Load, Failure> {
     let max_in_flight = options.max_in_flight;
     within("--max-in-flight", max_in_flight, USERS_MAX)?;
     let overflow = match max_in_flight {
-        Some(_) => word(&mut options.overflow, "--overflow", "wait")?,
+        Some(_) => word(&mut options.overflow, "wait")?,
         None if options.overflow.is_some() => {
             return Err(Failure::usage(
                 "--overflow says what happens above --max-in-flight: give that too, or drop it",
