@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::exit::Failure;
 use crate::secret;
-use crate::values::{CpuList, Deadline, Share, Span, WarmUp};
+use crate::values::{CpuList, Deadline, Length, Share, Span, WarmUp};
 
 /// Every option of a run. In a TOML file the keys are the names of the options.
 #[derive(Debug, Clone, Default, PartialEq, Args, Serialize, Deserialize)]
@@ -316,48 +316,6 @@ impl Options {
 fn line_is_secret(text: &str, line: usize) -> bool {
     let key = text.lines().nth(line.saturating_sub(1)).unwrap_or("").split('=').next();
     key.is_none_or(|key| matches!(key.trim(), "header" | "api-key-env"))
-}
-
-/// A number of tokens. In a file it may be a number or a text, so that both read alike.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "NumberOrText", into = "u32")]
-pub(crate) struct Length(pub(crate) u32);
-
-impl std::str::FromStr for Length {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        /// The longest context that anyone serves, with room to grow.
-        const TOKENS_MAX: u32 = 1 << 24;
-        match text.parse() {
-            Ok(tokens) if (1..=TOKENS_MAX).contains(&tokens) => Ok(Self(tokens)),
-            _ => Err("this version takes a fixed number of tokens, from 1 to 16777216".to_owned()),
-        }
-    }
-}
-
-impl From<Length> for u32 {
-    fn from(length: Length) -> Self {
-        length.0
-    }
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum NumberOrText {
-    Number(i64),
-    Text(String),
-}
-
-impl TryFrom<NumberOrText> for Length {
-    type Error = String;
-
-    fn try_from(value: NumberOrText) -> Result<Self, String> {
-        match value {
-            NumberOrText::Number(number) => number.to_string().parse(),
-            NumberOrText::Text(text) => text.parse(),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -16,9 +16,9 @@ use tokclock_engine::workload::{
 };
 use url::Url;
 
-use crate::config::{Length, Options};
+use crate::config::Options;
 use crate::exit::Failure;
-use crate::values::{CpuList, Deadline, Share, Span};
+use crate::values::{CpuList, Deadline, Length, Share, Span};
 use crate::{cpus, secret};
 
 /// Input tokens of a prompt unless `--isl` says otherwise.

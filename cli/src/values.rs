@@ -1,4 +1,4 @@
-//! Values that options and the TOML file share: durations, shares, lists of CPUs. Each reads what
+//! Values that options and the TOML file share: durations, shares, lengths, lists of CPUs. Each reads what
 //! it prints.
 
 use std::fmt;
@@ -197,6 +197,48 @@ impl fmt::Display for CpuList {
             write!(f, "{comma}{cpu}")?;
         }
         Ok(())
+    }
+}
+
+/// A number of tokens. In a file it may be a number or a text, so that both read alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "NumberOrText", into = "u32")]
+pub(crate) struct Length(pub(crate) u32);
+
+impl FromStr for Length {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        /// The longest context that anyone serves, with room to grow.
+        const TOKENS_MAX: u32 = 1 << 24;
+        match text.parse() {
+            Ok(tokens) if (1..=TOKENS_MAX).contains(&tokens) => Ok(Self(tokens)),
+            _ => Err("this version takes a fixed number of tokens, from 1 to 16777216".to_owned()),
+        }
+    }
+}
+
+impl From<Length> for u32 {
+    fn from(length: Length) -> Self {
+        length.0
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum NumberOrText {
+    Number(i64),
+    Text(String),
+}
+
+impl TryFrom<NumberOrText> for Length {
+    type Error = String;
+
+    fn try_from(value: NumberOrText) -> Result<Self, String> {
+        match value {
+            NumberOrText::Number(number) => number.to_string().parse(),
+            NumberOrText::Text(text) => text.parse(),
+        }
     }
 }
 
