@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::builder::RangedI64ValueParser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Parser, Subcommand};
 use tokclock_sim::{Law, UsageMode};
@@ -101,7 +102,7 @@ pub(crate) struct SimArgs {
     pub(crate) model: Option<String>,
 
     /// Serve at most so many requests at once, the others wait [default: no limit]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Server")]
+    #[arg(long, value_name = "N", value_parser = at_least_1(), help_heading = "Server")]
     pub(crate) max_concurrent: Option<u32>,
 
     /// Write down when every token left
@@ -125,15 +126,15 @@ pub(crate) struct SimArgs {
     pub(crate) seed: Option<u64>,
 
     /// Tokens that each event carries
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Answer")]
+    #[arg(long, value_name = "N", value_parser = at_least_1(), help_heading = "Answer")]
     pub(crate) tokens_per_event: Option<u32>,
 
     /// Events that each write carries
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Answer")]
+    #[arg(long, value_name = "N", value_parser = at_least_1(), help_heading = "Answer")]
     pub(crate) events_per_write: Option<u32>,
 
     /// Output tokens of a request that asks for no number
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Answer")]
+    #[arg(long, value_name = "N", value_parser = at_least_1(), help_heading = "Answer")]
     pub(crate) default_output_tokens: Option<u32>,
 
     /// Whether a first event names the role and carries no token
@@ -151,6 +152,10 @@ pub(crate) struct SimArgs {
     /// The text of every token
     #[arg(long, value_name = "TEXT", help_heading = "Answer")]
     pub(crate) word: Option<String>,
+}
+
+fn at_least_1() -> RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..)
 }
 
 fn usage_mode(text: &str) -> Result<UsageMode, String> {

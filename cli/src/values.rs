@@ -1,5 +1,5 @@
-//! Values that options and the TOML file share: durations, shares, lengths, lists of CPUs. Each reads what
-//! it prints.
+//! Values that options and the TOML file share: durations, shares, lengths, lists of CPUs. Each
+//! reads what it prints.
 
 use std::fmt;
 use std::str::FromStr;
