@@ -107,7 +107,7 @@ pub(crate) fn add_api_key(
     };
     let Some(key) = value.map(str::trim).filter(|key| !key.is_empty()) else {
         return Err(Failure::usage(format!(
-            "--api-key-env: {shown} is not set or empty (it takes the name of a variable, not a key)"
+            "--api-key-env: {shown} is unset or empty (it takes the name of a variable, not a key)"
         )));
     };
     if key.chars().any(|c| !c.is_ascii_graphic()) {

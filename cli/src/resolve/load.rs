@@ -69,7 +69,7 @@ pub(super) fn reactors_needed(load: &Load, content: &Content) -> usize {
 fn open(options: &mut Options, rate: f64) -> Result<Load, Failure> {
     if !(rate > 0.0 && rate <= RATE_MAX) {
         return Err(Failure::usage(format!(
-            "--rate {rate} is no number of requests per second: give one above 0, at most {RATE_MAX}"
+            "--rate {rate} is no number of requests per second: give one above 0, up to {RATE_MAX}"
         )));
     }
     if options.ramp.is_some() {
