@@ -23,7 +23,7 @@ enum Step {
 /// The signals that came, and the run that they are about.
 #[derive(Debug, Default)]
 pub(crate) struct Interrupts {
-    control: Control,
+    control: Arc<Control>,
     has_load: AtomicBool,
     count: AtomicU32,
 }
@@ -64,7 +64,7 @@ impl Interrupts {
 
     /// What the signals act on.
     #[must_use]
-    pub(crate) fn control(&self) -> &Control {
+    pub(crate) fn control(&self) -> &Arc<Control> {
         &self.control
     }
 

@@ -34,7 +34,7 @@ pub(crate) fn during<T>(screen: Screen, progress: &Progress, work: impl FnOnce()
 
 fn draw(progress: &Progress, wait: &mpsc::Receiver<()>) {
     let bar = ProgressBar::new(1);
-    if let Ok(style) = ProgressStyle::with_template("{prefix:8} {wide_bar} {msg}") {
+    if let Ok(style) = ProgressStyle::with_template("{wide_bar} {msg}") {
         bar.set_style(style);
     }
     let mut recent = VecDeque::with_capacity(TICKS_OF_RATE + 1);
@@ -48,7 +48,6 @@ fn draw(progress: &Progress, wait: &mpsc::Receiver<()>) {
         let (position, length) = position(&now);
         bar.set_length(length);
         bar.set_position(position);
-        bar.set_prefix(now.phase);
         bar.set_message(line(&now, rate));
     }
     bar.finish_and_clear();
@@ -103,7 +102,6 @@ mod tests {
     fn at(elapsed_ns: u64, ok: u64) -> Snapshot {
         Snapshot {
             elapsed_ns,
-            phase: "measure",
             issued: ok + 4,
             planned: Some(100),
             planned_ns: None,

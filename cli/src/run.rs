@@ -4,8 +4,8 @@ use std::io;
 use std::path::Path;
 
 use tokclock_engine::measure::{self, Facts, Summary};
-use tokclock_engine::record::{Row, read_rows};
-use tokclock_engine::run::{self as engine, Located, Progress, RunError, Setup};
+use tokclock_engine::record::read_rows;
+use tokclock_engine::run::{self as engine, Located, Progress, Setup};
 use tokclock_engine::workload::Workload;
 use tokclock_sim::{Law, Server, Settings};
 
@@ -35,8 +35,7 @@ pub(crate) fn run(args: &RunArgs, allowed: &[usize]) -> Result<Code, Failure> {
     };
     interrupts.load_starts();
     let facts = stage.perform(&interrupts, screen, &dir)?;
-    let rows = rows(&dir.path().join("requests.jsonl"))?;
-    let summary = measure::summarize(&stage.workload, &facts, rows)
+    let summary = summarize(&stage.workload, &facts, &dir.path().join(engine::REQUESTS_FILE))?
         .with_identity(draft.name(), host::describe(allowed));
     dir.write_summary(&summary)?;
     dir.write_windows(&facts)?;
@@ -116,10 +115,16 @@ impl Stage {
     }
 }
 
-fn rows(path: &Path) -> Result<Vec<Row>, Failure> {
-    read_rows(path).collect::<io::Result<_>>().map_err(|error| {
+/// The figures of a run whose finished requests lie at `path`; they are read one by one.
+fn summarize(workload: &Workload, facts: &Facts, path: &Path) -> Result<Summary, Failure> {
+    let unreadable = |error: io::Error| {
         Failure::could_not_run(format!("cannot read back {}: {error}", path.display()))
-    })
+    };
+    let mut bad = None;
+    let rows = read_rows(path).map_err(unreadable)?;
+    let rows = rows.map_while(|row| row.map_err(|error| bad = Some(error)).ok());
+    let summary = measure::summarize(workload, facts, rows);
+    bad.map_or(Ok(summary), |error| Err(unreadable(error)))
 }
 
 /// The embedded simulator: a finite server, so that a first run meets queues too. It gets a CPU of
@@ -160,6 +165,6 @@ fn to_json(summary: &Summary) -> Result<String, Failure> {
         .map_err(|error| Failure::could_not_run(format!("the summary is no JSON: {error}")))
 }
 
-fn failed(error: &RunError) -> Failure {
+fn failed(error: &impl std::error::Error) -> Failure {
     Failure::could_not_run(error.to_string())
 }
