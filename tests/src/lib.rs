@@ -114,8 +114,7 @@ pub fn carry_out(workload: &Workload) -> Ran {
 #[must_use]
 pub fn carry_out_under(workload: &Workload, control: &Arc<Control>) -> Ran {
     let dir = TempDir::new().unwrap();
-    let setup =
-        Setup { out_dir: dir.path().to_owned(), run_id: "test".to_owned(), resolve_ns: 0 };
+    let setup = Setup { out_dir: dir.path().to_owned(), run_id: "test".to_owned(), resolve_ns: 0 };
     let facts = run(workload, &setup, control, &Progress::new()).unwrap();
     let mut rows = rows(dir.path());
     rows.sort_by_key(|row| row.index);
@@ -214,18 +213,33 @@ pub fn read_request(stream: &mut TcpStream) -> Option<String> {
     }
 }
 
-/// A whole streamed answer of three tokens, with finish reason and `[DONE]`.
+/// The head of a streamed answer.
+pub const STREAM_HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\
+                               Transfer-Encoding: chunked\r\n\r\n";
+
+/// One event as a chunk.
+#[must_use]
+pub fn event(data: &str) -> String {
+    let event = format!("data: {data}\n\n");
+    format!("{:x}\r\n{event}\r\n", event.len())
+}
+
+/// One token as a chunk.
+#[must_use]
+pub fn token(text: &str) -> String {
+    event(&format!(r#"{{"choices":[{{"index":0,"delta":{{"content":"{text}"}}}}]}}"#))
+}
+
+/// A streamed answer of three tokens with finish reason and `[DONE]`, all but its last chunk.
+#[must_use]
+pub fn open_answer() -> String {
+    let finish = r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#;
+    let tokens = ["Alpha", " beta", " gamma"].map(token).concat();
+    STREAM_HEAD.to_owned() + &tokens + &event(finish) + &event("[DONE]")
+}
+
+/// The same, whole.
 #[must_use]
 pub fn short_answer() -> String {
-    let mut answer = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\
-                      Transfer-Encoding: chunked\r\n\r\n"
-        .to_owned();
-    let finish = r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#;
-    let tokens = ["Alpha", " beta", " gamma"]
-        .map(|text| format!(r#"{{"choices":[{{"index":0,"delta":{{"content":"{text}"}}}}]}}"#));
-    for data in tokens.iter().map(String::as_str).chain([finish, "[DONE]"]) {
-        let event = format!("data: {data}\n\n");
-        answer.push_str(&format!("{:x}\r\n{event}\r\n", event.len()));
-    }
-    answer + "0\r\n\r\n"
+    open_answer() + "0\r\n\r\n"
 }

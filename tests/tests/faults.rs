@@ -8,12 +8,14 @@ use std::time::Duration;
 use tokclock_engine::record::{ErrorClass, Outcome};
 use tokclock_engine::workload::{Limits, Workload};
 use tokclock_tests::{
-    MS, Ran, carry_out, closed, odd_server, read_request, requests, short_answer, workload,
+    MS, Ran, STREAM_HEAD, carry_out, closed, odd_server, open_answer, read_request, requests,
+    short_answer, token, workload,
 };
 
 /// Runs against a server that answers every request on every connection with `answer`, then closes
 /// or waits for the next.
-fn against(answer: &'static str, close: bool, change: impl FnOnce(&mut Workload)) -> Ran {
+fn against(answer: &str, close: bool, change: impl FnOnce(&mut Workload)) -> Ran {
+    let answer = answer.to_owned();
     // One connection more than requests: the first is the warm-up's.
     let (address, server) = odd_server(5, move |mut stream| {
         while read_request(&mut stream).is_some() {
@@ -44,7 +46,7 @@ fn all_failed_as(ran: &Ran, class: ErrorClass) {
 #[test]
 fn a_server_error_keeps_status_and_message() {
     let ran = against(
-        "HTTP/1.1 503 Busy\r\nContent-Length: 32\r\n\r\n{\"error\":{\"message\":\"no room\"}}  ",
+        "HTTP/1.1 503 Busy\r\nContent-Length: 31\r\n\r\n{\"error\":{\"message\":\"no room\"}}",
         false,
         |_| {},
     );
@@ -68,11 +70,7 @@ fn what_is_no_http_is_bad_framing() {
 
 #[test]
 fn a_body_cut_inside_a_chunk_is_truncated() {
-    let ran = against(
-        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\nff\r\ndata: {",
-        true,
-        |_| {},
-    );
+    let ran = against(&(STREAM_HEAD.to_owned() + "ff\r\ndata: {"), true, |_| {});
     all_failed_as(&ran, ErrorClass::BodyTruncated);
 }
 
@@ -86,36 +84,30 @@ fn nobody_listens_there() {
 
 #[test]
 fn each_timeout_has_its_class() {
-    const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
-    const TOKEN: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n35\r\ndata: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\n\r\n";
+    let first = STREAM_HEAD.to_owned() + &token("a");
     let short = Some(60 * MS);
-    let cases: [(&'static str, Limits, ErrorClass); 4] = [
+    let cases: [(&str, Limits, ErrorClass); 4] = [
+        ("", Limits { first_byte_ns: short, ..Limits::default() }, ErrorClass::TimeoutFirstByte),
         (
-            "",
-            Limits { first_byte_ns: short, ..Limits::default() },
-            ErrorClass::TimeoutFirstByte,
-        ),
-        (
-            HEAD,
+            STREAM_HEAD,
             Limits { first_token_ns: short, ..Limits::default() },
             ErrorClass::TimeoutFirstToken,
         ),
-        (TOKEN, Limits { idle_ns: short, ..Limits::default() }, ErrorClass::TimeoutIdle),
-        (TOKEN, Limits { request_ns: short, ..Limits::default() }, ErrorClass::TimeoutRequest),
+        (&first, Limits { idle_ns: short, ..Limits::default() }, ErrorClass::TimeoutIdle),
+        (&first, Limits { request_ns: short, ..Limits::default() }, ErrorClass::TimeoutRequest),
     ];
     for (answer, limits, class) in cases {
         let ran = against(answer, false, |load| load.limits = limits);
         all_failed_as(&ran, class);
         let partial = ran.rows[0].first_token.is_some();
-        assert_eq!(partial, answer == TOKEN, "partial timings are kept");
+        assert_eq!(partial, answer == first, "partial timings are kept");
     }
 }
 
 #[test]
 fn a_server_that_closes_after_every_answer_costs_no_request() {
     // It advertises keep-alive and closes all the same, a moment later.
-    let answer: &'static str = Box::leak(short_answer().into_boxed_str());
-    let ran = against(answer, true, |_| {});
+    let ran = against(&short_answer(), true, |_| {});
     assert!(ran.rows.iter().all(|row| row.outcome == Outcome::Ok), "{:?}", ran.rows);
 }
 
@@ -147,14 +139,15 @@ fn an_idle_connection_that_died_is_replaced_without_a_failure() {
 
 #[test]
 fn a_stream_that_never_closes_after_done_is_complete_at_done() {
-    let open: &'static str =
-        Box::leak(short_answer().trim_end_matches("0\r\n\r\n").to_owned().into_boxed_str());
-    let ran = against(open, false, |_| {});
+    let ran = against(&open_answer(), false, |_| {});
     assert_eq!(ran.rows.len(), 4);
     for row in &ran.rows {
         assert_eq!(row.outcome, Outcome::Ok);
         assert!(!row.reused, "such a connection is not clean");
-        assert!(row.done.unwrap() < row.write_start.unwrap() + Duration::from_millis(900).as_nanos() as u64);
+        assert!(
+            row.done.unwrap()
+                < row.write_start.unwrap() + Duration::from_millis(900).as_nanos() as u64
+        );
     }
 }
 

@@ -61,8 +61,7 @@ fn the_same_seed_sends_the_same_bodies_and_arrivals_on_any_number_of_reactors() 
         let load = poisson(400.0, None, Overflow::Wait);
         let load = workload(sim.address(), load, requests(120));
         let ran = carry_out(&on_reactors(load, reactors));
-        let bodies: BTreeSet<String> =
-            sim.stop().1.into_iter().map(|one| one.body_hash).collect();
+        let bodies: BTreeSet<String> = sim.stop().1.into_iter().map(|one| one.body_hash).collect();
         assert_eq!(bodies.len(), 120, "no two prompts are equal");
         let first = ran.rows[0].intended;
         let instants: Vec<u64> = ran.rows.iter().map(|row| row.intended - first).collect();
@@ -103,7 +102,12 @@ fn arrivals_and_writes_lie_where_the_servers_own_log_says() {
         }
     }
     let tally = &ran.facts.tallies[0];
-    assert!(tally.unstamped_reads * 10 < tally.reads, "{} of {}", tally.unstamped_reads, tally.reads);
+    assert!(
+        tally.unstamped_reads * 10 < tally.reads,
+        "{} of {}",
+        tally.unstamped_reads,
+        tally.reads
+    );
 }
 
 #[test]
@@ -116,8 +120,7 @@ fn max_in_flight_holds_and_the_wait_is_charged_to_the_request() {
         assert!(sim.stop().0.peak_in_flight <= 3);
         assert_eq!(ran.rows.len(), 60);
         let capped = ran.rows.iter().filter(|row| row.wait_cause == Some(WaitCause::Cap));
-        let waits: Vec<u64> =
-            capped.map(|row| row.write_start.unwrap() - row.intended).collect();
+        let waits: Vec<u64> = capped.map(|row| row.write_start.unwrap() - row.intended).collect();
         assert!(waits.len() > 40, "500/s into 3 places of 34 ms: nearly all wait");
         assert!(waits.iter().max() > Some(&(100 * MS)));
     }

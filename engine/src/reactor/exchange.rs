@@ -374,9 +374,7 @@ impl Exchange {
         let text = match ending {
             Ending::NoConnection(_, text) => text.clone(),
             Ending::Broken(errno) => std::io::Error::from_raw_os_error(*errno).to_string(),
-            Ending::Unreadable(error) if self.fault.is_none() && answer.error_body().is_empty() => {
-                error.to_string()
-            }
+            Ending::Unreadable(error) if self.fault.is_none() => error.to_string(),
             _ => match &self.fault {
                 Some(fault) => fault.clone(),
                 None => body_text(answer)?,
