@@ -300,6 +300,9 @@ mod tests {
         let mut wire = b"0\r\n".to_vec();
         wire.resize(70_000, b'a');
         assert_eq!(read(Framing::Chunked, &wire).unwrap_err().kind, ErrorKind::SizeLimit);
-        assert_eq!(read(Framing::Chunked, &[b'0'; 20_000]).unwrap_err().kind, ErrorKind::SizeLimit);
+        assert_eq!(
+            read(Framing::Chunked, &vec![b'0'; 20_000]).unwrap_err().kind,
+            ErrorKind::SizeLimit
+        );
     }
 }
