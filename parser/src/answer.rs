@@ -2,7 +2,7 @@
 
 use crate::body::{Body, Part};
 use crate::dialect::{Decoder, Dialect};
-use crate::event::{Event, Note};
+use crate::event::{Event, Note, Output};
 use crate::head::{self, ContentKind, Framing, Head};
 use crate::sse::{Lies, Sse};
 use crate::{Error, ErrorKind, Step};
@@ -147,6 +147,18 @@ impl Answer {
     /// Every [`ErrorKind`] but the two that only a close can show; the same again if called again.
     #[inline]
     pub fn next<'a>(&'a mut self, bytes: &'a [u8]) -> Result<Step<Signal<'a>>, Error> {
+        if self.phase == Phase::Body && self.mode == Mode::Events {
+            if bytes.is_empty() && self.body.waits() {
+                return Ok(Step { used: 0, item: None });
+            }
+            if let Some((used, output)) = self.like_the_last(bytes) {
+                return Ok(Step { used, item: Some(Signal::Event(Event::Output(output))) });
+            }
+        }
+        self.next_by_parts(bytes)
+    }
+
+    fn next_by_parts<'a>(&'a mut self, bytes: &'a [u8]) -> Result<Step<Signal<'a>>, Error> {
         let (used, found) = match self.advance(bytes) {
             Ok(step) => step,
             Err(error) => return Err(self.fail(error)),
@@ -236,7 +248,31 @@ impl Answer {
         error
     }
 
+    /// The whole way at once for an event like the last one that lies whole in its chunk: the same as
+    /// by parts, only faster.
     #[inline]
+    fn like_the_last<'a>(&mut self, bytes: &'a [u8]) -> Option<(usize, Output<'a>)> {
+        if self.done || self.events == 0 || !self.sse.is_between_events() {
+            return None;
+        }
+        let (from, left) = self.body.glance(bytes)?;
+        let rest = &bytes[from..];
+        let data = match usize::try_from(left) {
+            Ok(left) if left < rest.len() => &rest[..left],
+            _ => rest,
+        };
+        let (output, length) = self.decoder.like_the_last(data)?;
+        if length > self.sse.event_bytes_max() {
+            return None;
+        }
+        let to = from + length;
+        let used = to + self.body.take(left - length as u64, &bytes[to..]);
+        self.sse.skip_event();
+        self.used += used;
+        self.events += 1;
+        Some((used, output))
+    }
+
     fn advance(&mut self, bytes: &[u8]) -> Result<(usize, Option<Found>), Error> {
         let mut used = 0;
         loop {

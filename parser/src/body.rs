@@ -79,6 +79,13 @@ impl Body {
                 }
                 State::Ended => return Ok(Step { used, item: None }),
                 _ => {
+                    if self.state == State::SizeStart
+                        && let Some((line, size)) = size_line(&bytes[used..])
+                    {
+                        used += line;
+                        (self.left, self.state) = (size, State::Chunk);
+                        continue;
+                    }
                     let Some(&byte) = bytes.get(used) else {
                         return Ok(Step { used, item: None });
                     };
@@ -97,6 +104,46 @@ impl Body {
         if self.state != State::UntilClose {
             self.left += bytes as u64;
         }
+    }
+
+    /// Can nothing be found without another byte?
+    #[inline]
+    pub(crate) fn waits(&self) -> bool {
+        self.left > 0 || !matches!(self.state, State::Length | State::Ended)
+    }
+
+    /// Where the payload at the start of `bytes` begins, and how much of it this chunk or body
+    /// still has: if the framing before it is whole and as usual. Changes nothing.
+    #[inline]
+    pub(crate) fn glance(&self, bytes: &[u8]) -> Option<(usize, u64)> {
+        match self.state {
+            State::Chunk | State::Length | State::UntilClose if self.left > 0 => {
+                Some((0, self.left))
+            }
+            State::Chunk => {
+                let (line, size) = size_line(bytes.strip_prefix(b"\r\n")?)?;
+                Some((line + 2, size))
+            }
+            State::SizeStart => size_line(bytes),
+            _ => None,
+        }
+    }
+
+    /// Goes on where [`glance`](Self::glance) looked: of the payload it found, `left` is left.
+    /// `next` are the bytes that follow; gives how many of them were used.
+    #[inline]
+    pub(crate) fn take(&mut self, left: u64, next: &[u8]) -> usize {
+        match self.state {
+            State::UntilClose => return 0,
+            State::Length => {}
+            _ => self.state = State::Chunk,
+        }
+        self.left = left;
+        if left > 0 || self.state == State::Length || !next.starts_with(b"\r\n") {
+            return 0;
+        }
+        self.state = State::SizeStart;
+        2
     }
 
     /// The peer closed.
@@ -202,6 +249,22 @@ impl Body {
         self.line += 1;
         if self.line > limit { Err(ErrorKind::SizeLimit) } else { Ok(()) }
     }
+}
+
+/// A whole chunk-size line of the usual form at the start of `bytes`, its length and the size: at
+/// most eight digits, no extension, not the last chunk. All else is read byte by byte.
+#[inline]
+fn size_line(bytes: &[u8]) -> Option<(usize, u64)> {
+    let (mut size, mut digits) = (0, 0);
+    for &byte in bytes.iter().take(8) {
+        let value = HEX[usize::from(byte)];
+        if value > 0xf {
+            break;
+        }
+        size = size << 4 | u64::from(value);
+        digits += 1;
+    }
+    (size > 0 && bytes[digits..].starts_with(b"\r\n")).then_some((digits + 2, size))
 }
 
 const SIZE_LINE_MAX: usize = 16 * 1024;

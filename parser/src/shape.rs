@@ -14,7 +14,9 @@ use crate::event::Output;
 /// What the last output event looked like.
 #[derive(Debug, Clone, Default)]
 pub struct Shape {
+    /// [`FIELD`], then the data up to the text.
     prefix: Vec<u8>,
+    /// The data after the text, then [`BLANK`].
     suffix: Vec<u8>,
     /// Everything of the output but its text.
     rest: Option<Rest>,
@@ -26,6 +28,10 @@ struct Rest {
     in_reasoning: bool,
 }
 
+/// How the line of an event begins on most wires, and how the event ends.
+const FIELD: &[u8] = b"data: ";
+const BLANK: &[u8] = b"\n\n";
+
 impl Shape {
     /// Knows nothing again; keeps its memory.
     pub fn forget(&mut self) {
@@ -36,21 +42,31 @@ impl Shape {
     #[inline]
     pub fn read<'a>(&self, data: &'a [u8]) -> Option<Output<'a>> {
         let rest = self.rest.as_ref()?;
-        let text =
-            data.strip_prefix(self.prefix.as_slice())?.strip_suffix(self.suffix.as_slice())?;
-        if text.is_empty() || !is_plain(text) {
+        let tail = data.strip_prefix(&self.prefix[FIELD.len()..])?;
+        let length = plain(tail)?;
+        let suffix = &self.suffix[..self.suffix.len() - BLANK.len()];
+        if &tail[length..] != suffix {
             return None;
         }
-        let text = std::str::from_utf8(text).ok()?;
-        let output = rest.output;
-        Some(match rest.in_reasoning {
-            true => Output { reasoning: text, ..output },
-            false => Output { text, ..output },
-        })
+        rest.output_with(&tail[..length])
+    }
+
+    /// The same for an event as it lies on the wire, where `bytes` begins with one: its output, and
+    /// its length with its blank line.
+    #[inline]
+    pub fn read_wire<'a>(&self, bytes: &'a [u8]) -> Option<(Output<'a>, usize)> {
+        let rest = self.rest.as_ref()?;
+        let tail = bytes.strip_prefix(self.prefix.as_slice())?;
+        let length = plain(tail)?;
+        if !tail[length..].starts_with(&self.suffix) {
+            return None;
+        }
+        let output = rest.output_with(&tail[..length])?;
+        Some((output, self.prefix.len() + length + self.suffix.len()))
     }
 
     /// Learns the shape of `data`, which was read as `output`: only if it has exactly one text, and
-    /// that is a whole JSON string of `data`. Else what was known is forgotten.
+    /// that is a whole JSON string of `data`, which is one line. Else what was known is forgotten.
     pub fn learn(&mut self, data: &[u8], output: &Output<'_>) {
         self.rest = None;
         let in_reasoning = output.text.is_empty();
@@ -62,13 +78,29 @@ impl Shape {
         if !data[..from].ends_with(b"\"") || !data[to..].starts_with(b"\"") {
             return;
         }
+        if memchr::memchr2(b'\n', b'\r', data).is_some() {
+            return;
+        }
         self.prefix.clear();
+        self.prefix.extend_from_slice(FIELD);
         self.prefix.extend_from_slice(&data[..from]);
         self.suffix.clear();
         self.suffix.extend_from_slice(&data[to..]);
+        self.suffix.extend_from_slice(BLANK);
         let Output { kind, tokens, finish, usage, .. } = *output;
         let output = Output { kind, text: "", reasoning: "", tokens, finish, usage };
         self.rest = Some(Rest { output, in_reasoning });
+    }
+}
+
+impl Rest {
+    #[inline]
+    fn output_with<'a>(&self, text: &'a [u8]) -> Option<Output<'a>> {
+        let text = std::str::from_utf8(text).ok()?;
+        Some(match self.in_reasoning {
+            true => Output { reasoning: text, ..self.output },
+            false => Output { text, ..self.output },
+        })
     }
 }
 
@@ -79,23 +111,26 @@ fn place(part: &[u8], whole: &[u8]) -> Option<(usize, usize)> {
     (to <= whole.len()).then_some((from, to))
 }
 
-/// Is this the inside of a JSON string (RFC 8259 §7), UTF-8 apart? `\u` is left to the JSON reader.
+/// The length of the inside of a JSON string at the start of `bytes` (RFC 8259 §7), UTF-8 apart, up
+/// to its closing quote; `None` if it is empty, not closed, or has what only the JSON reader judges.
 #[inline]
-fn is_plain(text: &[u8]) -> bool {
-    let mut bytes = text.iter();
-    while let Some(&byte) = bytes.next() {
-        match byte {
-            b'"' | 0..0x20 => return false,
+fn plain(bytes: &[u8]) -> Option<usize> {
+    let mut length = 0;
+    loop {
+        match *bytes.get(length)? {
+            b'"' => return (length > 0).then_some(length),
             b'\\' => {
-                let Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') = bytes.next()
+                let (b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') =
+                    *bytes.get(length + 1)?
                 else {
-                    return false;
+                    return None;
                 };
+                length += 2;
             }
-            _ => {}
+            0..0x20 => return None,
+            _ => length += 1,
         }
     }
-    true
 }
 
 #[cfg(test)]
@@ -121,6 +156,10 @@ mod tests {
         for text in ["x", "longer text", r#"\"\\\/\b\f\n\r\t"#, "é", "\u{7f}"] {
             let data = format!("{{\"content\":\"{text}\",\"n\":1}}");
             assert_eq!(learned().read(data.as_bytes()).unwrap().text, text);
+            let wire = format!("data: {data}\n\n");
+            let more = format!("{wire}data");
+            let (output, used) = learned().read_wire(more.as_bytes()).unwrap();
+            assert_eq!((output.text, used), (text, wire.len()));
         }
     }
 

@@ -96,6 +96,28 @@ impl Sse {
         Ok(found.then(|| self.message(Lies::Here, &[])))
     }
 
+    /// Does the next byte begin an event, with nothing before it?
+    #[inline]
+    pub(crate) fn is_between_events(&self) -> bool {
+        !self.after_cr
+            && (self.given
+                || self.mark == 3 && self.line.is_empty() && !self.has_data && self.name.is_empty())
+    }
+
+    /// A whole event was read past this reader.
+    #[inline]
+    pub(crate) fn skip_event(&mut self) {
+        if self.given {
+            self.clear();
+        }
+    }
+
+    /// The largest line.
+    #[inline]
+    pub(crate) fn event_bytes_max(&self) -> usize {
+        self.event_bytes_max
+    }
+
     /// The event that [`advance`](Self::advance) found in `bytes`.
     #[inline]
     pub(crate) fn message<'a>(&'a self, lies: Lies, bytes: &'a [u8]) -> Message<'a> {
@@ -108,13 +130,11 @@ impl Sse {
     /// [`step`](Self::step), without borrowing what it found.
     #[inline]
     pub(crate) fn advance(&mut self, bytes: &[u8]) -> Result<(usize, Option<Lies>), Error> {
-        if self.mark == 3 && !self.after_cr && self.line.is_empty() && !self.has_data
-            || self.given && !self.after_cr
+        // Most often a whole event follows, in one line.
+        if self.is_between_events()
+            && let Some(found) = self.whole(bytes)?
         {
-            // Between events: most often a whole one follows, in one line.
-            if let Some(found) = self.whole(bytes)? {
-                return Ok(found);
-            }
+            return Ok(found);
         }
         self.advance_by_line(bytes)
     }
@@ -122,9 +142,6 @@ impl Sse {
     /// `data: ...` with its blank line, all in `bytes`; anything else is left to the slow path.
     #[inline]
     fn whole(&mut self, bytes: &[u8]) -> Result<Option<(usize, Option<Lies>)>, Error> {
-        if !self.given && !self.name.is_empty() {
-            return Ok(None);
-        }
         let Some(rest) = bytes.strip_prefix(b"data:") else { return Ok(None) };
         let Some(length) = memchr2(b'\n', b'\r', rest) else { return Ok(None) };
         let end = 5 + length;
@@ -136,10 +153,9 @@ impl Sse {
         }
         let from = if rest.first() == Some(&b' ') { 6 } else { 5 };
         self.after_cr = blank == b'\r';
-        self.given = false;
-        self.has_data = false;
-        self.name.clear();
-        self.data.clear();
+        if self.given {
+            self.clear();
+        }
         Ok(Some((next + 1, Some(Lies::There(from, end)))))
     }
 

@@ -42,6 +42,13 @@ impl Decoder {
         self.event_by_json(message)
     }
 
+    /// The output of the event that `bytes` begins with, and the event's length: only if it is whole
+    /// and like the last one.
+    #[inline]
+    pub(crate) fn like_the_last<'a>(&self, bytes: &'a [u8]) -> Option<(Output<'a>, usize)> {
+        self.shape.read_wire(bytes)
+    }
+
     /// What a whole document means.
     pub fn document<'a>(&'a mut self, data: &'a [u8]) -> Event<'a> {
         let text = utf8(data, &mut self.repaired);
