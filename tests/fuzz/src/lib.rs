@@ -1,0 +1,181 @@
+//! What must hold of every reader for any input: one read gives what any split gives.
+//!
+//! The first bytes of an input choose the settings and the split, the rest is what is read. The
+//! fuzz targets call these functions with what the fuzzer makes up; an ordinary test replays the
+//! corpus through them.
+
+use tokclock_parser::answer::{Answer, Limits, Settings};
+use tokclock_parser::body::{Body, Part};
+use tokclock_parser::dialect::Dialect;
+use tokclock_parser::head::{self, Framing};
+use tokclock_parser::sse::Sse;
+
+/// A head is found as soon as it is whole, and stays what it is whatever follows.
+pub fn head(input: &[u8]) {
+    const HEAD_BYTES_MAX: usize = 512;
+    let whole = head::read(input, HEAD_BYTES_MAX);
+    for shown in 0..input.len() {
+        match (head::read(&input[..shown], HEAD_BYTES_MAX), &whole) {
+            (Ok(step), Ok(whole)) if step.item.is_some() => assert_eq!(step, *whole),
+            (Ok(step), Ok(whole)) => assert!(whole.item.is_none() || step.used < whole.used),
+            (Ok(step), Err(_)) => assert!(step.item.is_none(), "{step:?}"),
+            (Err(error), whole) => assert_eq!(Err(error), *whole),
+        }
+    }
+}
+
+/// Payload, end and errors of a body do not depend on the split.
+pub fn body(input: &[u8]) {
+    let [framing, seed, wire @ ..] = input else { return };
+    let framing = match framing {
+        0..200 => Framing::Chunked,
+        200 => Framing::UntilClose,
+        length => Framing::Length(u64::from(length - 200)),
+    };
+    let one = body_in_pieces(framing, wire, &[wire.len()]);
+    assert_eq!(body_in_pieces(framing, wire, &split(wire.len(), *seed)), one);
+}
+
+fn body_in_pieces(framing: Framing, wire: &[u8], pieces: &[usize]) -> (Vec<u8>, String) {
+    let mut body = Body::new(framing);
+    let (mut payload, mut base) = (Vec::new(), 0);
+    for piece in pieces_of(wire, pieces) {
+        let mut left = piece;
+        loop {
+            match body.step(left) {
+                Ok(step) => {
+                    left = &left[step.used..];
+                    base += step.used;
+                    match step.item {
+                        Some(Part::Data(data)) => payload.extend_from_slice(data),
+                        Some(Part::End) => return (payload, format!("end at {base}")),
+                        None => break,
+                    }
+                }
+                Err(error) => return (payload, format!("{:?} at {}", error.kind, base + error.at)),
+            }
+        }
+        assert!(left.is_empty(), "without an item all is used");
+    }
+    let closed = body.eof();
+    (payload, format!("closed {closed:?}"))
+}
+
+/// Events and errors of a stream do not depend on the split.
+pub fn sse(input: &[u8]) {
+    let [limit, seed, wire @ ..] = input else { return };
+    let limit = usize::from(*limit);
+    let one = sse_in_pieces(limit, wire, &[wire.len()]);
+    assert_eq!(sse_in_pieces(limit, wire, &split(wire.len(), *seed)), one);
+}
+
+fn sse_in_pieces(limit: usize, wire: &[u8], pieces: &[usize]) -> Vec<String> {
+    let mut sse = Sse::new(limit);
+    let (mut found, mut base) = (Vec::new(), 0);
+    for mut left in pieces_of(wire, pieces) {
+        loop {
+            match sse.step(left) {
+                Ok(step) => {
+                    left = &left[step.used..];
+                    base += step.used;
+                    let Some(message) = step.item else { break };
+                    found.push(format!("{message:?} at {base}"));
+                }
+                Err(error) => {
+                    found.push(format!("{:?} at {}", error.kind, base + error.at));
+                    return found;
+                }
+            }
+        }
+    }
+    match sse.eof() {
+        Ok(last) => found.push(format!("last {last:?}")),
+        Err(error) => found.push(format!("last {:?}", error.kind)),
+    }
+    found.push(format!("{} strange", sse.strange_lines()));
+    found
+}
+
+/// Signals, errors and findings of a whole response do not depend on the split, nor on what the
+/// machine read before.
+pub fn answer(input: &[u8]) {
+    let [choice, seed, wire @ ..] = input else { return };
+    let settings = Settings {
+        dialect: [Dialect::OpenaiChat, Dialect::OpenaiCompletions][usize::from(choice & 1)],
+        stream: choice & 2 == 0,
+        limits: match choice & 4 {
+            0 => Limits::default(),
+            _ => Limits { head_bytes: 256, event_bytes: 128, body_bytes: 192 },
+        },
+    };
+    let mut fresh = Answer::new(settings);
+    let one = answer_in_pieces(&mut fresh, wire, &[wire.len()]);
+    let pieces = split(wire.len(), *seed);
+    assert_eq!(answer_in_pieces(&mut Answer::new(settings), wire, &pieces), one);
+    fresh.reset();
+    assert_eq!(answer_in_pieces(&mut fresh, wire, &pieces), one);
+}
+
+/// Everything an answer says about `wire`, when it comes in these pieces and then the peer closes.
+pub fn answer_in_pieces(answer: &mut Answer, wire: &[u8], pieces: &[usize]) -> Vec<String> {
+    let (mut found, mut left_over) = (Vec::new(), 0);
+    let mut failed = false;
+    'pieces: for mut left in pieces_of(wire, pieces) {
+        loop {
+            match answer.next(left) {
+                Ok(step) => {
+                    left = &left[step.used..];
+                    let Some(signal) = step.item else { break };
+                    found.push(format!("{signal:?}"));
+                }
+                Err(error) => {
+                    found.push(format!("{error:?}"));
+                    failed = true;
+                    break 'pieces;
+                }
+            }
+        }
+        left_over += left.len();
+    }
+    while !failed {
+        match answer.eof() {
+            Ok(Some(signal)) => found.push(format!("{signal:?}")),
+            Ok(None) => break,
+            Err(error) => {
+                found.push(format!("{error:?}"));
+                failed = true;
+            }
+        }
+    }
+    let (not_streaming, coded) = (answer.not_streaming(), answer.unsupported_encoding());
+    if !failed {
+        found.push(format!("{left_over} left over"));
+        found.push(format!("{not_streaming} {coded} {:?}", answer.error_body()));
+    }
+    found
+}
+
+fn pieces_of<'a>(wire: &'a [u8], pieces: &[usize]) -> impl Iterator<Item = &'a [u8]> {
+    let mut rest = wire;
+    let mut cuts = pieces.to_vec();
+    cuts.push(wire.len());
+    cuts.into_iter().map(move |length| {
+        let (piece, after) = rest.split_at(length.min(rest.len()));
+        rest = after;
+        piece
+    })
+}
+
+/// Lengths of pieces that add up to `bytes`: of one byte each for seed 0, else up to `seed` bytes.
+pub fn split(bytes: usize, seed: u8) -> Vec<usize> {
+    let mut random = u32::from(seed) + 1;
+    let mut pieces = Vec::new();
+    let mut left = bytes;
+    while left > 0 {
+        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let length = (1 + (random >> 16) as usize % (usize::from(seed) + 1)).min(left);
+        pieces.push(length);
+        left -= length;
+    }
+    pieces
+}

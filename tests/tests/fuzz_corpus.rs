@@ -1,0 +1,49 @@
+//! Replays the fuzz corpus as an ordinary test: no fuzzer needed.
+
+use std::fs;
+use std::path::Path;
+
+#[path = "../fuzz/src/lib.rs"]
+mod fuzz;
+
+/// Each seed as it is, and cut short at every byte.
+fn replay(target: &str, check: fn(&[u8])) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target);
+    let mut seeds = 0;
+    for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+        let Ok(seed) = fs::read(entry.path()) else { continue };
+        for length in 0..=seed.len() {
+            check(&seed[..length]);
+        }
+        // Every way to split it that the target knows of.
+        for split in 0..=u8::MAX {
+            let mut seed = seed.clone();
+            if let Some(byte) = seed.get_mut(1).filter(|_| target != "head") {
+                *byte = split;
+                check(&seed);
+            }
+        }
+        seeds += 1;
+    }
+    assert!(seeds > 0, "no seeds in {}", folder.display());
+}
+
+#[test]
+fn every_seed_of_a_head_holds() {
+    replay("head", fuzz::head);
+}
+
+#[test]
+fn every_seed_of_a_body_holds() {
+    replay("body", fuzz::body);
+}
+
+#[test]
+fn every_seed_of_an_event_stream_holds() {
+    replay("sse", fuzz::sse);
+}
+
+#[test]
+fn every_seed_of_an_answer_holds() {
+    replay("answer", fuzz::answer);
+}
