@@ -320,10 +320,12 @@ impl Answer {
             }
             Some(Part::Data(data)) if self.mode == Mode::Events => {
                 let from = to - data.len();
-                let (read, found) = self.sse.advance(data).map_err(|error| error.after(from))?;
+                let step = self.sse.advance(data);
+                let read = step.map_or_else(|error| error.at.min(data.len()), |(read, _)| read);
                 if self.events == 0 {
                     self.keep(&data[..read]);
                 }
+                let (_, found) = step.map_err(|error| error.after(from))?;
                 let Some(lies) = found else { return Ok(None) };
                 self.events += 1;
                 self.body.give_back(data.len() - read);
@@ -335,10 +337,10 @@ impl Answer {
             }
             Some(Part::Data(data)) => {
                 let room = self.settings.limits.body_bytes.saturating_sub(self.collected.len());
+                self.keep(data);
                 if self.mode == Mode::Document && data.len() > room {
                     return Err(Error::new(ErrorKind::SizeLimit, to - data.len() + room));
                 }
-                self.keep(data);
                 Ok(None)
             }
         }

@@ -1,7 +1,6 @@
 //! `/v1/chat/completions`: deltas and messages.
 
 use serde::de::{MapAccess, SeqAccess};
-use serde_json::value::RawValue;
 
 use super::lenient::{Length, Lenient, Take, inside, lenient, raw, raw_string};
 use super::openai::{Choice, Ending, Found, Pieces, choice_field, read};
@@ -201,14 +200,7 @@ impl<'de> Take<'de> for Function<'de> {
     fn field<A: MapAccess<'de>>(&mut self, name: &str, map: &mut A) -> Result<(), A::Error> {
         match name {
             "name" => self.name = raw_string(map)?,
-            "arguments" => {
-                // Some servers send the arguments as an object and not as its text.
-                let json = map.next_value::<&'de RawValue>()?.get();
-                self.arguments = match json.as_bytes().first() {
-                    Some(b'{') => json,
-                    _ => inside(json),
-                };
-            }
+            "arguments" => self.arguments = raw_string(map)?,
             _ => ().field(name, map)?,
         }
         Ok(())

@@ -150,8 +150,8 @@ pub fn answer_in_pieces(answer: &mut Answer, wire: &[u8], pieces: &[usize]) -> V
     let (not_streaming, coded) = (answer.not_streaming(), answer.unsupported_encoding());
     if !failed {
         found.push(format!("{left_over} left over"));
-        found.push(format!("{not_streaming} {coded} {:?}", answer.error_body()));
     }
+    found.push(format!("{not_streaming} {coded} {:?}", answer.error_body()));
     found
 }
 
