@@ -174,6 +174,14 @@ fn line_ends_blanks_marks_and_comments_change_nothing() {
 }
 
 #[test]
+fn a_line_that_looks_like_the_rest_of_an_event_is_not_its_rest() {
+    let two_lines = content("a").replace("\"delta\":", "\"delta\":\ndata: ");
+    let one_field = content("b").replace("\"delta\":", "\"delta\":\n");
+    let known = read(chunked(&[&two_lines, &one_field, &two_lines]));
+    assert_eq!((known.content.as_str(), known.malformed), ("aa", 1));
+}
+
+#[test]
 fn a_preamble_without_choices_and_a_role_are_no_output() {
     let preamble = "data: {\"choices\":[]}\n\n\
                     data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n";
