@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 #[path = "../fuzz/src/lib.rs"]
+#[expect(unreachable_pub, reason = "a crate of its own when it is fuzzed")]
 mod fuzz;
 
 /// Each seed as it is, and cut short at every byte.

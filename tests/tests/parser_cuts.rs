@@ -2,6 +2,7 @@
 //! the whole response before it.
 
 #[path = "../fuzz/src/lib.rs"]
+#[expect(unreachable_pub, reason = "a crate of its own when it is fuzzed")]
 mod fuzz;
 mod plain;
 
@@ -283,9 +284,9 @@ proptest! {
         let mut pieces = pieces;
         pieces.push(wire.len());
         let expected = read_plainly(interims, &payload);
-        prop_assert_eq!(read(&wire, &[wire.len()]), expected.clone());
-        prop_assert_eq!(read(&wire, &pieces), expected.clone());
-        prop_assert_eq!(read(&wire, &line_pieces(&wire, seed)), expected.clone());
+        prop_assert_eq!(&read(&wire, &[wire.len()]), &expected);
+        prop_assert_eq!(&read(&wire, &pieces), &expected);
+        prop_assert_eq!(&read(&wire, &line_pieces(&wire, seed)), &expected);
         prop_assert_eq!(read(&wire, &vec![1; wire.len()]), expected);
     }
 

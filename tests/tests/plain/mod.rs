@@ -9,7 +9,7 @@ use tokclock_parser::event::{Event, Note, Usage, unescape};
 
 /// The meaning of an event, with nothing borrowed or escaped.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Meaning {
+pub(crate) enum Meaning {
     /// Kind, text, reasoning, tokens, finish, usage.
     Output(String, String, String, u32, Option<String>, Option<Usage>),
     Tail(Option<String>, Option<Usage>),
@@ -49,7 +49,7 @@ impl From<&Event<'_>> for Meaning {
 }
 
 /// What the data of one unnamed event means.
-pub fn meaning(dialect: Dialect, data: &[u8]) -> Meaning {
+pub(crate) fn meaning(dialect: Dialect, data: &[u8]) -> Meaning {
     let text = String::from_utf8_lossy(data);
     if text.trim_ascii() == "[DONE]" {
         return Meaning::Done;
