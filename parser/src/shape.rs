@@ -117,6 +117,7 @@ fn place(part: &[u8], whole: &[u8]) -> Option<(usize, usize)> {
 fn plain(bytes: &[u8]) -> Option<usize> {
     let mut length = 0;
     loop {
+        length += usual(&bytes[length..]);
         match *bytes.get(length)? {
             b'"' => return (length > 0).then_some(length),
             b'\\' => {
@@ -131,6 +132,28 @@ fn plain(bytes: &[u8]) -> Option<usize> {
             _ => length += 1,
         }
     }
+}
+
+/// How many bytes at the start are neither quote nor backslash nor control, as far as whole words
+/// go: eight bytes at a time, since texts are short and a branch per byte is mispredicted.
+#[inline]
+fn usual(bytes: &[u8]) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = ONES << 7;
+    let mut length = 0;
+    while let Some(word) = bytes[length..].first_chunk() {
+        let word = u64::from_le_bytes(*word);
+        // The lowest byte that is marked is below the bound for certain, those above it may not be.
+        let below = |word: u64, bound: u64| word.wrapping_sub(ONES * bound) & !word & HIGH;
+        let quote = below(word ^ (ONES * u64::from(b'"')), 1);
+        let backslash = below(word ^ (ONES * u64::from(b'\\')), 1);
+        let marked = below(word, 0x20) | quote | backslash;
+        if marked != 0 {
+            return length + marked.trailing_zeros() as usize / 8;
+        }
+        length += 8;
+    }
+    length
 }
 
 #[cfg(test)]
@@ -153,7 +176,9 @@ mod tests {
 
     #[test]
     fn an_event_like_the_last_is_read_without_json() {
-        for text in ["x", "longer text", r#"\"\\\/\b\f\n\r\t"#, "é", "\u{7f}"] {
+        for text in
+            ["x", "longer text", "much longer than one word", r#"\"\\\/\b\f\n\r\t"#, "é", "\u{7f}"]
+        {
             let data = format!("{{\"content\":\"{text}\",\"n\":1}}");
             assert_eq!(learned().read(data.as_bytes()).unwrap().text, text);
             let wire = format!("data: {data}\n\n");
