@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::marker::PhantomData;
 
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{
+    Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor,
+};
 use serde_json::value::RawValue;
 
 /// What a value of interest takes from whatever JSON stands in its place. Each method that is not
@@ -27,70 +28,76 @@ pub(super) trait Take<'de>: Default {
     fn number(&mut self, _number: u64) {}
 }
 
-/// Reads a `T` out of any JSON.
-pub(super) struct Lenient<T>(pub(super) T);
+/// Fills a value from any JSON, in place: returned by value it would be copied at every level.
+pub(super) struct Fill<'t, T>(pub(super) &'t mut T);
 
-impl<'de, T: Take<'de>> Deserialize<'de> for Lenient<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Taker(PhantomData)).map(Self)
+impl<'de, T: Take<'de>> DeserializeSeed<'de> for Fill<'_, T> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        *self.0 = T::default();
+        deserializer.deserialize_any(self)
     }
 }
 
-struct Taker<T>(PhantomData<T>);
-
-impl<'de, T: Take<'de>> Visitor<'de> for Taker<T> {
-    type Value = T;
+impl<'de, T: Take<'de>> Visitor<'de> for Fill<'_, T> {
+    type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("any JSON")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<T, A::Error> {
-        let mut taken = T::default();
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         while let Some(Name(name)) = map.next_key()? {
-            taken.field(&name, &mut map)?;
+            self.0.field(&name, &mut map)?;
         }
-        Ok(taken)
+        Ok(())
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<T, A::Error> {
-        let mut taken = T::default();
-        while taken.element(&mut list)? {}
-        Ok(taken)
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        while self.0.element(&mut list)? {}
+        Ok(())
     }
 
-    fn visit_str<E>(self, text: &str) -> Result<T, E> {
-        let mut taken = T::default();
-        taken.string(text);
-        Ok(taken)
+    fn visit_str<E>(self, text: &str) -> Result<(), E> {
+        self.0.string(text);
+        Ok(())
     }
 
-    fn visit_u64<E>(self, number: u64) -> Result<T, E> {
-        let mut taken = T::default();
-        taken.number(number);
-        Ok(taken)
+    fn visit_u64<E>(self, number: u64) -> Result<(), E> {
+        self.0.number(number);
+        Ok(())
     }
 
-    fn visit_f64<E>(self, number: f64) -> Result<T, E> {
-        let mut taken = T::default();
+    fn visit_f64<E>(self, number: f64) -> Result<(), E> {
         // 2^53: up to here every integer is exactly itself.
         if number.fract() == 0.0 && (0.0..=9_007_199_254_740_992.0).contains(&number) {
-            taken.number(number as u64);
+            self.0.number(number as u64);
         }
-        Ok(taken)
+        Ok(())
     }
 
-    fn visit_i64<E>(self, _: i64) -> Result<T, E> {
-        Ok(T::default())
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<T, E> {
-        Ok(T::default())
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
     }
 
-    fn visit_unit<E>(self) -> Result<T, E> {
-        Ok(T::default())
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
     }
+}
+
+/// Fills `value` from a whole JSON text.
+pub(super) fn fill<'de, T: Take<'de>>(
+    json: &'de str,
+    value: &mut T,
+) -> Result<(), serde_json::Error> {
+    let mut deserializer = serde_json::Deserializer::from_str(json);
+    Fill(value).deserialize(&mut deserializer)?;
+    deserializer.end()
 }
 
 /// A field's name, copied only if it has escapes.
@@ -137,7 +144,9 @@ pub(super) fn inside(json: &str) -> &str {
 
 /// The field at hand, read leniently.
 pub(super) fn lenient<'de, A: MapAccess<'de>, T: Take<'de>>(map: &mut A) -> Result<T, A::Error> {
-    map.next_value::<Lenient<T>>().map(|Lenient(taken)| taken)
+    let mut value = T::default();
+    map.next_value_seed(Fill(&mut value))?;
+    Ok(value)
 }
 
 /// A count, where one is given.

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use serde::de::{MapAccess, SeqAccess};
 
-use super::lenient::{Count, Length, Lenient, Take, inside, lenient, raw, raw_string};
+use super::lenient::{Count, Fill, Length, Take, fill, inside, lenient, raw, raw_string};
 use crate::event::{Fault, Finish, OutputKind, Usage, unescape};
 
 /// What one JSON text holds.
@@ -85,7 +85,8 @@ fn foremost(a: OutputKind, b: OutputKind) -> OutputKind {
 pub(super) fn read<'a, C: Take<'a> + Into<Choice<'a>>>(
     json: &'a str,
 ) -> Result<Found<'a>, serde_json::Error> {
-    let Lenient(outer) = serde_json::from_str::<Lenient<Outer<'a, C>>>(json)?;
+    let mut outer = Outer::<'a, C>::default();
+    fill(json, &mut outer)?;
     let fault = outer.error.or(outer
         .is_error
         .then_some(Fault { message: unescape(outer.message), code: code(outer.code) }));
@@ -113,8 +114,8 @@ impl<C> Default for Outer<'_, C> {
 impl<'de, C: Take<'de> + Into<Choice<'de>>> Take<'de> for Outer<'de, C> {
     fn field<A: MapAccess<'de>>(&mut self, name: &str, map: &mut A) -> Result<(), A::Error> {
         match name {
-            "choices" => self.choices = lenient(map)?,
-            "usage" => self.usage = lenient(map)?,
+            "choices" => map.next_value_seed(Fill(&mut self.choices))?,
+            "usage" => map.next_value_seed(Fill(&mut self.usage))?,
             "error" => self.error = fault(raw(map)?),
             "object" => self.is_error = raw_string(map)? == "error",
             "message" => self.message = raw_string(map)?,
@@ -140,7 +141,10 @@ impl<C> Default for Choices<'_, C> {
 
 impl<'de, C: Take<'de> + Into<Choice<'de>>> Take<'de> for Choices<'de, C> {
     fn element<A: SeqAccess<'de>>(&mut self, list: &mut A) -> Result<bool, A::Error> {
-        let Some(Lenient(one)) = list.next_element::<Lenient<C>>()? else { return Ok(false) };
+        let mut one = C::default();
+        if list.next_element_seed(Fill(&mut one))?.is_none() {
+            return Ok(false);
+        }
         self.all.append(one.into());
         Ok(true)
     }
@@ -228,7 +232,8 @@ pub(super) fn fault(json: &str) -> Option<Fault<'_>> {
         "null" | "false" | "\"\"" => None,
         _ if json.starts_with('"') => Some(Fault { message: unescape(inside(json)), code: None }),
         _ => {
-            let Lenient(error) = serde_json::from_str::<Lenient<ErrorObject<'_>>>(json).ok()?;
+            let mut error = ErrorObject::default();
+            fill(json, &mut error).ok()?;
             let message = match error.message {
                 "" => Cow::Borrowed(json),
                 message => unescape(message),

@@ -2,7 +2,7 @@
 
 use serde::de::{MapAccess, SeqAccess};
 
-use super::lenient::{Length, Lenient, Take, inside, lenient, raw, raw_string};
+use super::lenient::{Fill, Length, Take, fill, inside, lenient, raw, raw_string};
 use super::openai::{Choice, Ending, Found, Pieces, choice_field, read};
 use crate::event::OutputKind;
 
@@ -20,7 +20,7 @@ struct ChatChoice<'a> {
 impl<'de> Take<'de> for ChatChoice<'de> {
     fn field<A: MapAccess<'de>>(&mut self, name: &str, map: &mut A) -> Result<(), A::Error> {
         match name {
-            "delta" | "message" => self.message = lenient(map)?,
+            "delta" | "message" => map.next_value_seed(Fill(&mut self.message))?,
             _ => choice_field(&mut self.ending, name, map)?,
         }
         Ok(())
@@ -75,7 +75,7 @@ impl<'de> Take<'de> for Message<'de> {
             "reasoning" => self.reasoning = raw_string(map)?,
             "reasoning_content" => self.reasoning_content = raw_string(map)?,
             "refusal" => self.refusal = raw_string(map)?,
-            "tool_calls" => self.tool_calls = lenient(map)?,
+            "tool_calls" => map.next_value_seed(Fill(&mut self.tool_calls))?,
             "function_call" => {
                 let function: Function<'_> = lenient(map)?;
                 self.function_call = Calls(function.joined());
@@ -105,7 +105,8 @@ impl<'a> Content<'a> {
         if !json.starts_with('[') {
             return Self::Text(inside(json));
         }
-        serde_json::from_str(json).map_or(Self::Text(""), |Lenient(parts)| Self::Parts(parts))
+        let mut parts = Parts::default();
+        fill(json, &mut parts).map_or(Self::Text(""), |()| Self::Parts(parts))
     }
 }
 
@@ -126,7 +127,10 @@ impl<'a> Parts<'a> {
 
 impl<'de> Take<'de> for Parts<'de> {
     fn element<A: SeqAccess<'de>>(&mut self, list: &mut A) -> Result<bool, A::Error> {
-        let Some(Lenient(part)) = list.next_element()? else { return Ok(false) };
+        let mut part = Part::default();
+        if list.next_element_seed(Fill(&mut part))?.is_none() {
+            return Ok(false);
+        }
         self.0.push(part);
         Ok(true)
     }
@@ -159,7 +163,11 @@ struct Calls<'a>(Pieces<'a>);
 
 impl<'de> Take<'de> for Calls<'de> {
     fn element<A: SeqAccess<'de>>(&mut self, list: &mut A) -> Result<bool, A::Error> {
-        let Some(Lenient(Call { function })) = list.next_element()? else { return Ok(false) };
+        let mut call = Call::default();
+        if list.next_element_seed(Fill(&mut call))?.is_none() {
+            return Ok(false);
+        }
+        let function = call.function;
         self.0.push(function.name);
         self.0.push(function.arguments);
         Ok(true)
