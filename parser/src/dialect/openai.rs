@@ -196,7 +196,7 @@ impl<'de> Take<'de> for Details {
     }
 }
 
-/// The fields that every kind of choice has beside its text. False if `name` is none of them.
+/// The fields that every kind of choice has beside its text; any other is read over.
 pub(super) fn choice_field<'de, A: MapAccess<'de>>(
     choice: &mut Ending,
     name: &str,
