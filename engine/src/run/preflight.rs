@@ -6,6 +6,8 @@ use crate::workload::{Load, Workload};
 
 /// Descriptors that a run needs beside its connections.
 const SPARE_DESCRIPTORS: u64 = 96;
+/// Descriptors that the table is grown to where the number of connections is not known.
+const OPEN_LOOP_DESCRIPTORS: u64 = 16_384;
 
 /// The CPUs that this process may use, as the kernel numbers them. Ask once, before any thread is
 /// pinned: a pinned thread sees only its own.
@@ -75,6 +77,7 @@ fn descriptors(connections: Option<u64>, notes: &mut Vec<String>) -> Result<(), 
             limit = raised;
         }
     }
+    grow_table(needed.min(limit.rlim_cur).min(OPEN_LOOP_DESCRIPTORS.max(connections.unwrap_or(0))));
     let room = limit.rlim_cur.saturating_sub(SPARE_DESCRIPTORS);
     match connections {
         Some(wanted) if wanted > room => Err(RunError::Host(format!(
@@ -90,6 +93,19 @@ fn descriptors(connections: Option<u64>, notes: &mut Vec<String>) -> Result<(), 
             Ok(())
         }
         _ => Ok(()),
+    }
+}
+
+/// Makes the kernel's table of open files large enough before load starts. It doubles when it is
+/// full, and in a process with threads that waits for an RCU grace period: whoever opens the 257th
+/// descriptor would stand still for tens of milliseconds, in the middle of the load.
+fn grow_table(descriptors: u64) {
+    let Ok(highest) = i32::try_from(descriptors.saturating_sub(1)) else { return };
+    // SAFETY: a plain system call; it gives a descriptor that is closed at once, or fails.
+    let high = unsafe { libc::fcntl(0, libc::F_DUPFD_CLOEXEC, highest) };
+    if high >= 0 {
+        // SAFETY: the descriptor is ours and nobody else knows it.
+        unsafe { libc::close(high) };
     }
 }
 
