@@ -76,9 +76,12 @@ pub(crate) struct Conn {
     pub(crate) active_at: u64,
     /// We ended it, for this reason.
     pub(crate) ours: Option<ErrorClass>,
-    /// TCP_INFO's count of data segments at the last look, and reads since then.
+    /// TCP_INFO's count of data segments at the last look.
     pub(crate) segments_seen: u32,
-    pub(crate) reads_since: u32,
+    /// Segments that the reads since then needed.
+    pub(crate) segments_read: u32,
+    /// Nothing was missed since the last look.
+    pub(crate) segments_known: bool,
 }
 
 impl Conn {
@@ -101,7 +104,8 @@ impl Conn {
             active_at: 0,
             ours: None,
             segments_seen: 0,
-            reads_since: 0,
+            segments_read: 0,
+            segments_known: true,
         }
     }
 

@@ -25,6 +25,9 @@ const CHUNKS_SPARE: usize = 32;
 /// How long the end of a body may take after `[DONE]`, ns.
 const UNCLOSED_NS: u64 = 1_000_000_000;
 
+/// Looks at TCP_INFO between two ticks: at 0.5 µs each about 1 % of a core.
+pub(super) const LOOKS_PER_TICK: u32 = 1_000;
+
 /// A [`Core`] that the tasks of one thread share.
 pub(crate) type Shared = Rc<RefCell<Core>>;
 
@@ -69,6 +72,8 @@ pub(crate) struct Core {
     pub(super) failed: u64,
     pub(super) cancelled: u64,
     pub(super) issued: u64,
+    /// Looks at TCP_INFO that may be had before the next tick.
+    pub(super) looks_left: u32,
 }
 
 impl Core {
@@ -108,6 +113,7 @@ impl Core {
                 failed: 0,
                 cancelled: 0,
                 issued: 0,
+                looks_left: LOOKS_PER_TICK,
             })
         })
     }
@@ -361,7 +367,8 @@ impl Core {
         conn.empty_at = now;
         conn.served = 0;
         conn.segments_seen = 0;
-        conn.reads_since = 0;
+        conn.segments_read = 0;
+        conn.segments_known = true;
         self.prepare(id, request);
         self.opening += 1;
         self.recorder.tally().connections += 1;

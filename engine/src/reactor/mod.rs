@@ -226,6 +226,7 @@ impl Core {
     fn tick(&mut self) -> bool {
         // The timerfd counts steps; here the clock is only tied anew.
         self.clock.anchor();
+        self.looks_left = core::LOOKS_PER_TICK;
         let now = self.clock.now();
         self.recorder.flush();
         self.recorder.rotate(now);

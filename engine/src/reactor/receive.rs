@@ -2,7 +2,7 @@
 
 use super::conn::State;
 use super::core::Core;
-use super::exchange::{Arrived, Ending, Progress, ReadCount};
+use super::exchange::{Arrived, Ending, Progress};
 use super::socket::{self, Received};
 use crate::record::ReadNote;
 
@@ -77,7 +77,6 @@ impl Core {
         }
         let (at, lag) = arrived(stamp, conn.empty_at, observed);
         conn.active_at = at.arrival.max(conn.active_at);
-        conn.reads_since += 1;
         let bytes = &self.buffer[..len];
         let (progress, count) = conn.exchange.on_read(&mut conn.answer, bytes, at);
         if conn.is_written()
@@ -85,13 +84,17 @@ impl Core {
         {
             self.feed.give_back(prepared.bytes);
         }
-        let client_coalesced = if count.outputs >= 2 { self.slow_share(id, len, count) } else { 0 };
+        let slow = self.is_slow(id, len, count.outputs);
+        if count.outputs < 2 {
+            // A last token and what follows it are sent one after the other.
+            self.conns[id].segments_read += 1 + count.coalesced;
+        }
         self.recorder.read(ReadNote {
             observed,
             lag,
             outputs: count.outputs,
             coalesced: count.coalesced,
-            client_coalesced,
+            slow,
         });
         match progress {
             Progress::Open => After::Keep,
@@ -114,21 +117,30 @@ impl Core {
         }
     }
 
-    /// Of the output events of a read that holds several, those that share it because we were slow:
-    /// all of them, if the bytes came in more segments than their number needs.
+    /// Whether several output events share a read because we were slow: if their bytes came in more
+    /// segments than their number needs. `None` where nobody looked.
     ///
-    /// Segments are counted since the last look, less one for each read since then, so a server that
-    /// batches (one segment) and a slow client (several) can be told apart.
-    fn slow_share(&mut self, id: usize, len: usize, count: ReadCount) -> u32 {
+    /// TCP_INFO counts segments; those since the last look, less what the reads since then needed,
+    /// are this read's own. A server that batches sends one, a slow client finds several. Looking
+    /// costs as much as a small read, so there is a budget for it: a look that only sets the count
+    /// is followed by one that judges.
+    #[inline]
+    fn is_slow(&mut self, id: usize, len: usize, outputs: u32) -> Option<bool> {
         let conn = &mut self.conns[id];
+        if outputs < 2 || (!conn.segments_known && self.looks_left == 0) {
+            conn.segments_known &= outputs < 2;
+            return None;
+        }
         let segments = socket::segments(conn.fd);
         let since = segments.data_in.wrapping_sub(conn.segments_seen);
-        let own = since.saturating_sub(conn.reads_since.saturating_sub(1));
-        let first_look = conn.segments_seen == 0;
-        conn.segments_seen = segments.data_in;
-        conn.reads_since = 0;
+        let own = since.saturating_sub(conn.segments_read);
         let needed = len.div_ceil(segments.mss.max(1) as usize);
-        if segments.mss > 0 && !first_look && own as usize > needed { count.outputs } else { 0 }
+        let slow = conn.segments_known.then_some(segments.mss > 0 && own as usize > needed);
+        conn.segments_known = self.looks_left > 0;
+        conn.segments_seen = segments.data_in;
+        conn.segments_read = 0;
+        self.looks_left = self.looks_left.saturating_sub(1);
+        slow
     }
 
     /// The peer closed its side, or the connection broke.

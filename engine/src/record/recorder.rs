@@ -101,6 +101,25 @@ pub struct Recorder {
     rng: Xoshiro256PlusPlus,
     sampled_events: usize,
     in_flight: u64,
+    sharing: Sharing,
+}
+
+/// Output events that shared a read with another one.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sharing {
+    all: u64,
+    /// Those of reads that were looked at.
+    judged: u64,
+    /// Of these, those that shared a read because we were slow.
+    slow: u64,
+}
+
+impl Sharing {
+    /// The events that shared a read because we were slow, by the share among those looked at.
+    fn slow_of_all(self) -> u64 {
+        let scaled = u128::from(self.slow) * u128::from(self.all) / u128::from(self.judged.max(1));
+        u64::try_from(scaled).unwrap_or(u64::MAX)
+    }
 }
 
 /// One read, for the counters.
@@ -114,8 +133,30 @@ pub struct ReadNote {
     pub outputs: u32,
     /// Of those, events that shared the read.
     pub coalesced: u32,
-    /// Of those, events that shared it because we were slow.
-    pub client_coalesced: u32,
+    /// Whether several output events share it because we were slow; `None` where nobody looked.
+    pub slow: Option<bool>,
+}
+
+/// Equal gaps in a row: those of events that came together are all zero.
+struct Run {
+    gap: u64,
+    tokens: u32,
+    times: u64,
+}
+
+impl Run {
+    fn record(&self, pooled: &mut Pooled) {
+        if self.times == 0 {
+            return;
+        }
+        let gap = self.gap.min(super::HIGHEST_NS);
+        // Within the bounds, so recording cannot fail.
+        let _ = pooled.icl.record_n(gap, self.times);
+        if self.tokens > 0 {
+            let each = gap / u64::from(self.tokens);
+            let _ = pooled.itl.record_n(each, self.times * u64::from(self.tokens));
+        }
+    }
 }
 
 impl Recorder {
@@ -133,6 +174,7 @@ impl Recorder {
             rng: Xoshiro256PlusPlus::seed_from_u64(key),
             sampled_events: 0,
             in_flight: 0,
+            sharing: Sharing::default(),
             setup,
         }
     }
@@ -162,7 +204,12 @@ impl Recorder {
         tally.output_reads += u64::from(note.outputs > 0);
         tally.output_events += u64::from(note.outputs);
         tally.coalesced_events += u64::from(note.coalesced);
-        tally.client_coalesced_events += u64::from(note.client_coalesced);
+        if note.outputs >= 2 {
+            let events = u64::from(note.outputs);
+            self.sharing.all += events;
+            self.sharing.judged += if note.slow.is_some() { events } else { 0 };
+            self.sharing.slow += if note.slow == Some(true) { events } else { 0 };
+        }
         if let Some(lag) = note.lag {
             self.pooled.lag.saturating_record(lag);
             if note.outputs > 0 && note.observed >= self.setup.ramp_end {
@@ -257,16 +304,20 @@ impl Recorder {
 
     /// Output tokens by the second in which they arrived, and those inside the window.
     fn tokens(&mut self, settled: &Settled) {
-        for chunk in &settled.chunks {
-            let second = self.second_at(chunk.arrival);
-            second.events += 1;
-            second.output_tokens += u64::from(chunk.tokens);
-            if self.setup.window.holds(chunk.arrival) {
-                self.tally.window_output_tokens += u64::from(chunk.tokens);
+        let mut spread = 0;
+        // Events of one read share an arrival, so they are counted together.
+        for read in settled.chunks.chunk_by(|one, next| one.arrival == next.arrival) {
+            let Some(&Chunk { arrival, .. }) = read.first() else { continue };
+            let tokens: u64 = read.iter().map(|chunk| u64::from(chunk.tokens)).sum();
+            let second = self.second_at(arrival);
+            second.events += read.len() as u64;
+            second.output_tokens += tokens;
+            spread += tokens;
+            if self.setup.window.holds(arrival) {
+                self.tally.window_output_tokens += tokens;
             }
         }
         // What the server counted beyond its events (or in a document) arrived with the end.
-        let spread: u64 = settled.chunks.iter().map(|chunk| u64::from(chunk.tokens)).sum();
         let rest = settled.output_tokens.unwrap_or(0).saturating_sub(spread);
         let end = if settled.marks.last_token == NONE {
             settled.marks.done
@@ -285,15 +336,18 @@ impl Recorder {
         if chunks.len() < 2 {
             return;
         }
+        let mut run = Run { gap: 0, tokens: 0, times: 0 };
         for pair in chunks.windows(2) {
             let &[before, after] = pair else { continue };
             let gap = after.arrival.saturating_sub(before.arrival);
-            self.pooled.icl.saturating_record(gap);
-            if after.tokens > 0 {
-                let each = gap / u64::from(after.tokens);
-                let _ = self.pooled.itl.record_n(each.min(super::HIGHEST_NS), after.tokens.into());
+            if run.gap == gap && run.tokens == after.tokens {
+                run.times += 1;
+                continue;
             }
+            run.record(&mut self.pooled);
+            run = Run { gap, tokens: after.tokens, times: 1 };
         }
+        run.record(&mut self.pooled);
         self.sample(chunks);
     }
 
@@ -345,6 +399,7 @@ impl Recorder {
     /// wait for the writer come with them.
     pub fn finish(&mut self) -> (Tally, SecondPooled, VecDeque<Settled>) {
         self.flush();
+        self.tally.client_coalesced_events = self.sharing.slow_of_all();
         let pooled = std::mem::take(&mut self.pooled);
         let waiting = std::mem::take(&mut self.waiting);
         (std::mem::take(&mut self.tally), SecondPooled { second: self.second, pooled }, waiting)

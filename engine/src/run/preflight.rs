@@ -126,3 +126,16 @@ fn ports(connections: Option<u64>) -> Result<(), RunError> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_of_open_files_is_large_before_the_load() {
+        grow_table(900);
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let size = status.lines().find_map(|line| line.strip_prefix("FDSize:")).unwrap();
+        assert!(size.trim().parse::<u64>().unwrap() >= 900, "{size}");
+    }
+}
