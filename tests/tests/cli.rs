@@ -1,6 +1,6 @@
 //! The command as a person uses it: options in, files, text and exit codes out.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -223,7 +223,7 @@ fn an_output_that_cannot_be_written_is_said_before_any_load() {
 fn failures_end_with_5_and_are_named() {
     let (address, server) = odd_server(12, |mut stream| {
         use std::io::Write;
-        while let Some(request) = read_request(&mut stream) {
+        if let Some(request) = read_request(&mut stream) {
             let answer = if request.starts_with("GET") {
                 let body = r#"{"data":[{"id":"m"}]}"#;
                 format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len())
@@ -231,7 +231,6 @@ fn failures_end_with_5_and_are_named() {
                 "HTTP/1.1 500 Oops\r\nContent-Length: 4\r\nConnection: close\r\n\r\noops".to_owned()
             };
             let _ = stream.write_all(answer.as_bytes());
-            return;
         }
     });
     let dir = TempDir::new().unwrap();
@@ -302,6 +301,7 @@ fn a_secret_is_in_the_request_and_nowhere_else() {
 }
 
 /// Starts a long run and lets it get some way.
+#[expect(clippy::zombie_processes, reason = "the caller waits; a test that fails ends its process")]
 fn long_run(dir: &Path, address: SocketAddr) -> Child {
     let child = tokclock(dir)
         .args(["run", &url(address), "--out", "out", "--duration", "60s", "--osl", "4"])

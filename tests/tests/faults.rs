@@ -1,5 +1,7 @@
 //! Servers that fail: what is said of it, and that the run always ends.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::io::Write;
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicUsize, Ordering};

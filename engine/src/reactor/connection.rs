@@ -13,7 +13,7 @@ use monoio::net::TcpStream;
 
 use super::conn::State;
 use super::core::Shared;
-use super::exchange::Ending;
+use super::outcome::Ending;
 use super::receive::After;
 use super::socket;
 use crate::record::ErrorClass;

@@ -16,8 +16,11 @@ use super::socket;
 /// Submission queue entries; a full queue is flushed by an extra system call.
 const ENTRIES: u32 = 4096;
 
+/// Sets flags of a ring.
+type SetFlags = fn(&mut Builder);
+
 /// Ring flags in the order in which they are tried.
-const RINGS: [(&str, fn(&mut Builder)); 3] = [
+const RINGS: [(&str, SetFlags); 3] = [
     ("SINGLE_ISSUER|DEFER_TASKRUN", |ring| {
         ring.setup_single_issuer().setup_defer_taskrun();
     }),

@@ -5,6 +5,7 @@ use tokclock_parser::dialect::Dialect;
 
 use super::*;
 use crate::clock::SimClock;
+use crate::record::{ErrorClass, Outcome};
 
 const MS: u64 = 1_000_000;
 const HEAD: &str =

@@ -13,9 +13,12 @@ mod deadline;
 mod driver;
 mod exchange;
 mod feed;
+mod issue;
+mod outcome;
 mod pacer;
 pub mod probe;
 mod receive;
+mod settle;
 mod setup;
 mod socket;
 mod thread;
@@ -242,9 +245,7 @@ impl Core {
         if self.start.control.is_stopped() {
             self.start.window.cut(now);
             self.end_issuing(now, ErrorClass::Interrupt);
-        } else if now >= self.start.window.end() {
-            self.end_issuing(now, ErrorClass::Deadline);
-        } else if self.is_exhausted() {
+        } else if now >= self.start.window.end() || self.is_exhausted() {
             self.end_issuing(now, ErrorClass::Deadline);
         }
     }

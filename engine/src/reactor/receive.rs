@@ -2,7 +2,8 @@
 
 use super::conn::State;
 use super::core::Core;
-use super::exchange::{Arrived, Ending, Progress};
+use super::exchange::{Arrived, Progress};
+use super::outcome::Ending;
 use super::socket::{self, Received};
 use crate::record::ReadNote;
 

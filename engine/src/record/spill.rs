@@ -36,7 +36,7 @@ impl<N: Annotate> Spill<N> {
     pub fn turn(&mut self) -> usize {
         let mut taken = 0;
         for reactor in 0..self.rings.len() {
-            while let Some(settled) = self.rings[reactor].settled.pop().ok() {
+            while let Ok(settled) = self.rings[reactor].settled.pop() {
                 self.append(&settled);
                 taken += 1;
                 let mut chunks = settled.chunks;

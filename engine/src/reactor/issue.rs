@@ -1,0 +1,216 @@
+//! From a request to bytes on a connection: an idle one, or a new one.
+
+use std::os::fd::AsRawFd;
+use std::rc::Rc;
+
+use super::conn::{Request, State};
+use super::core::Core;
+use super::outcome::Ending;
+use super::{connection, socket};
+use crate::record::{ErrorClass, Marks, NONE, WaitCause};
+
+/// Connections of one reactor that are being opened at the same time, at most.
+const OPENING_MAX: usize = 128;
+/// Room for output events beyond those asked for, so that a talkative server costs no allocation.
+const CHUNKS_SPARE: usize = 32;
+
+impl Core {
+    /// Takes a request up: on an idle connection, or on a new one.
+    pub(super) fn issue(&mut self, mut request: Request) {
+        if request.dispatched == NONE {
+            request.dispatched = self.clock.now();
+            self.in_flight += 1;
+            self.issued += 1;
+        }
+        while let Some(id) = self.idle.pop() {
+            self.prepare(id, request);
+            match self.write(id, true) {
+                Ok(()) => return,
+                Err(_) => {
+                    // It was dead before a byte was taken: this is no failure of the request.
+                    self.recorder.tally().stale_replaced += 1;
+                    let Some(again) = self.take_back(id) else { return };
+                    request = again;
+                }
+            }
+        }
+        self.open_or_want(request);
+    }
+
+    /// Opens a connection for a request, now or when fewer are being opened.
+    pub(super) fn open_or_want(&mut self, request: Request) {
+        if self.opening < OPENING_MAX {
+            self.open(request);
+        } else {
+            self.want.push_back(request);
+        }
+    }
+
+    /// Puts a request on connection `id`.
+    fn prepare(&mut self, id: usize, request: Request) {
+        let setup = &self.setup;
+        let conn = &mut self.conns[id];
+        let prepared = request.prepared;
+        let room = prepared.output_tokens as usize + CHUNKS_SPARE;
+        conn.answer.reset();
+        conn.exchange.begin(prepared.index, request.intended, room);
+        let settled = &mut conn.exchange.settled;
+        settled.reactor = setup.reactor;
+        settled.connection = conn.number;
+        settled.attempts = request.attempts + 1;
+        settled.planned_input = prepared.input_tokens;
+        settled.wait_cause = request.cause;
+        settled.marks.dispatched = request.dispatched;
+        let origin = if setup.is_closed { request.dispatched } else { request.intended };
+        settled.phase = self.start.window.phase(prepared.index, origin);
+        conn.replaced = request.replaced;
+        conn.written = 0;
+        conn.to_write = prepared.bytes.len();
+        conn.prepared = Some(prepared);
+        conn.ours = None;
+    }
+
+    /// Takes the request of a connection that died before any byte of an answer, and closes it.
+    pub(super) fn take_back(&mut self, id: usize) -> Option<Request> {
+        let conn = &mut self.conns[id];
+        let settled = &conn.exchange.settled;
+        let request = conn.prepared.take().map(|prepared| Request {
+            prepared,
+            intended: settled.marks.intended,
+            dispatched: settled.marks.dispatched,
+            cause: settled.wait_cause,
+            attempts: settled.attempts,
+            replaced: true,
+        });
+        self.close(id);
+        request
+    }
+
+    /// Writes the request of connection `id`, as much as the kernel takes.
+    ///
+    /// # Errors
+    /// The connection is dead; nothing was settled.
+    pub(crate) fn write(&mut self, id: usize, reused: bool) -> std::io::Result<()> {
+        let conn = &mut self.conns[id];
+        let Some(prepared) = &conn.prepared else { return Ok(()) };
+        let fd = conn.fd;
+        let first = conn.exchange.settled.marks.write_start == NONE;
+        let start = self.clock.now();
+        let taken = socket::send(fd, &prepared.bytes[conn.written..])?;
+        let end = self.clock.now();
+        conn.written += taken;
+        if first {
+            conn.state = State::Busy;
+            conn.active_at = start;
+            let settled = &mut conn.exchange.settled;
+            settled.reused = reused;
+            settled.marks.write_start = start;
+            let late = start.saturating_sub(settled.marks.intended);
+            if settled.wait_cause.is_none() && !self.setup.is_closed {
+                settled.wait_cause = cause_of(settled.marks, late);
+            }
+            self.recorder.started(start);
+        }
+        if conn.is_written() {
+            conn.exchange.settled.marks.write_done = end;
+            conn.active_at = end;
+        } else if first {
+            self.spawn_flush(id);
+        }
+        Ok(())
+    }
+
+    /// Opens a connection for a request.
+    fn open(&mut self, request: Request) {
+        let id = self.place();
+        self.connections += 1;
+        let now = self.clock.now();
+        let number = self.connections * u64::from(self.setup.reactors)
+            + u64::from(self.setup.reactor)
+            - u64::from(self.setup.reactors);
+        let conn = &mut self.conns[id];
+        conn.state = State::Opening;
+        conn.number = number;
+        conn.opened_at = now;
+        conn.empty_at = now;
+        conn.served = 0;
+        conn.segments_seen = 0;
+        conn.segments_read = 0;
+        conn.segments_known = true;
+        self.prepare(id, request);
+        self.opening += 1;
+        self.recorder.tally().connections += 1;
+        let opened = socket::connect(self.setup.address, self.setup.stamped, self.setup.reset)
+            .and_then(|socket| monoio::net::TcpStream::from_std(socket.into()));
+        let stream = opened.map(Rc::new);
+        let conn = &mut self.conns[id];
+        if let Ok(stream) = &stream {
+            conn.fd = stream.as_raw_fd();
+            conn.stream = Some(Rc::clone(stream));
+        }
+        if let Some(me) = self.me.upgrade() {
+            let run = connection::run(Rc::clone(&me), id, stream);
+            monoio::spawn(connection::guarded(me, id, run));
+        }
+    }
+
+    /// A connection is there: its request goes out.
+    pub(crate) fn opened(&mut self, id: usize) {
+        self.opening = self.opening.saturating_sub(1);
+        let now = self.clock.now();
+        self.conns[id].exchange.settled.marks.connected = now;
+        if let Err(error) = self.write(id, false) {
+            self.settle(id, &Ending::Broken(error.raw_os_error().unwrap_or(0)), now);
+            self.close(id);
+        }
+        self.open_wanted();
+    }
+
+    /// A connection could not be opened: its request fails. Returns when its user is free, so that
+    /// the caller can let some time pass first.
+    pub(crate) fn not_opened(&mut self, id: usize, class: ErrorClass, text: String) {
+        self.opening = self.opening.saturating_sub(1);
+        let ours = self.conns[id].ours;
+        let ending = match ours {
+            Some(ours) => Ending::Ours(ours),
+            None => Ending::NoConnection(class, text),
+        };
+        self.settle_quietly(id, &ending);
+        self.close(id);
+        self.open_wanted();
+    }
+
+    fn open_wanted(&mut self) {
+        while self.opening < OPENING_MAX {
+            let Some(request) = self.want.pop_front() else { return };
+            self.issue(request);
+        }
+    }
+
+    fn place(&mut self) -> usize {
+        self.free.pop().unwrap_or_else(|| {
+            self.conns.push(self.setup.new_conn());
+            self.conns.len() - 1
+        })
+    }
+
+    fn spawn_flush(&self, id: usize) {
+        if let (Some(me), Some(stream)) = (self.me.upgrade(), &self.conns[id].stream) {
+            let number = self.conns[id].number;
+            let stream = Rc::clone(stream);
+            let flush = connection::flush(Rc::clone(&me), id, number, stream);
+            monoio::spawn(connection::guarded(me, id, flush));
+        }
+    }
+}
+
+/// Why a write was late, when nothing is known to have held it up.
+fn cause_of(marks: Marks, late: u64) -> Option<WaitCause> {
+    if late == 0 {
+        None
+    } else if marks.connected != NONE {
+        Some(WaitCause::Connect)
+    } else {
+        Some(WaitCause::Reactor)
+    }
+}

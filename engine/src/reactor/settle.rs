@@ -1,0 +1,114 @@
+//! The end of a request: its outcome, its record, and who goes on after it.
+
+use super::conn::{Request, State};
+use super::core::Core;
+use super::outcome::Ending;
+use super::socket;
+use crate::record::{ErrorClass, NONE, Outcome, Settled};
+
+impl Core {
+    /// The request of connection `id` failed with `ending`, or the connection was stale: then it is
+    /// replaced once, if no byte of an answer came.
+    pub(crate) fn settle_or_replace(&mut self, id: usize, ending: &Ending, now: u64) {
+        let conn = &self.conns[id];
+        let settled = &conn.exchange.settled;
+        let stale = settled.reused
+            && !conn.replaced
+            && settled.reads == 0
+            && conn.ours.is_none()
+            && !self.start.control.is_cut();
+        if stale && let Some(request) = self.take_back(id) {
+            self.recorder.left();
+            self.recorder.tally().stale_replaced += 1;
+            self.open_or_want(request);
+            return;
+        }
+        self.settle(id, ending, now);
+        self.close(id);
+    }
+
+    /// The request of connection `id` is over; whoever waited for that goes on.
+    pub(crate) fn settle(&mut self, id: usize, ending: &Ending, now: u64) {
+        self.settle_quietly(id, ending);
+        self.next_after(now);
+    }
+
+    /// A place in flight has become free at `now`.
+    pub(crate) fn next_after(&mut self, now: u64) {
+        if self.setup.is_closed {
+            self.user_free(now);
+        } else {
+            self.pump();
+        }
+    }
+
+    /// The request of connection `id` is over.
+    pub(super) fn settle_quietly(&mut self, id: usize, ending: &Ending) {
+        let conn = &mut self.conns[id];
+        let count: Option<&dyn Fn(&str) -> u64> =
+            self.setup.count.as_deref().map(|count| count as _);
+        conn.exchange.settle(&conn.answer, ending, count);
+        if let Some(prepared) = conn.prepared.take() {
+            self.feed.give_back(prepared.bytes);
+        }
+        let now = self.clock.now();
+        if conn.exchange.settled.marks.write_start != NONE {
+            self.recorder.left();
+        }
+        match conn.exchange.settled.outcome {
+            Outcome::Ok => self.ok += 1,
+            Outcome::Error => self.failed += 1,
+            Outcome::Cancelled => self.cancelled += 1,
+        }
+        let last_coalesced = conn.exchange.last_coalesced();
+        self.recorder.settle(&mut conn.exchange.settled, now, last_coalesced);
+        self.in_flight = self.in_flight.saturating_sub(1);
+    }
+
+    /// A request that was never written is over.
+    pub(super) fn settle_unsent(&mut self, request: Request, class: ErrorClass) {
+        let mut settled = Settled::new(request.prepared.index, request.intended);
+        settled.reactor = self.setup.reactor;
+        settled.wait_cause = request.cause;
+        settled.planned_input = request.prepared.input_tokens;
+        settled.marks.dispatched = request.dispatched;
+        settled.phase = self.start.window.phase(request.prepared.index, request.intended);
+        settled.error = Some(class);
+        if request.dispatched != NONE {
+            self.in_flight = self.in_flight.saturating_sub(1);
+        }
+        self.cancelled += 1;
+        let now = self.clock.now();
+        self.recorder.settle(&mut settled, now, false);
+        self.feed.give_back(request.prepared.bytes);
+    }
+
+    /// Connection `id` waits for its next request.
+    pub(crate) fn rest(&mut self, id: usize) {
+        let conn = &mut self.conns[id];
+        conn.state = State::Idle;
+        conn.served += 1;
+        self.idle.push(id);
+    }
+
+    /// Connection `id` is over: its task ends at its next wake-up.
+    pub(crate) fn close(&mut self, id: usize) {
+        let conn = &mut self.conns[id];
+        if conn.state == State::Idle {
+            self.idle.retain(|&other| other != id);
+        }
+        conn.state = State::Closed;
+        if conn.fd >= 0 {
+            socket::shutdown(conn.fd);
+        }
+    }
+
+    /// The task of connection `id` has ended; its place may be used again.
+    pub(crate) fn release(&mut self, id: usize) {
+        let conn = &mut self.conns[id];
+        conn.state = State::Free;
+        conn.stream = None;
+        conn.fd = -1;
+        self.free.push(id);
+    }
+}
