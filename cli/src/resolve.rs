@@ -132,6 +132,7 @@ impl Draft {
                 url: server.url.clone(),
                 address: server.address,
                 host: server.host.clone(),
+                base_path: server.base_path.clone(),
                 path: server.path.clone(),
                 dialect: self.dialect,
                 model: model.to_owned(),

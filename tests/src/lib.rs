@@ -58,6 +58,7 @@ pub fn workload(address: SocketAddr, load: Load, stop: Stop) -> Workload {
             url: located.url,
             address: located.address,
             host: located.host,
+            base_path: located.base_path,
             path: located.path,
             dialect: Dialect::OpenaiChat,
             model: "sim".to_owned(),

@@ -114,7 +114,7 @@ impl Distribution {
     }
 
     /// Figures of a histogram of ns: the middle of each percentile's bucket, clamped to the
-    /// extremes. It has no intervals; see [`interval::resampled`].
+    /// extremes. It has no intervals; see `interval::resampled`.
     #[must_use]
     pub fn from_histogram(histogram: &Histogram<u64>) -> Self {
         let count = histogram.len();

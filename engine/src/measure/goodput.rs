@@ -43,28 +43,6 @@ pub struct Attainment {
     pub share: Option<f64>,
 }
 
-/// The limits that a good request keeps: those of `--goodput`, else those that objectives on TTFT,
-/// ITL, TPOT and E2E set, the strictest for each metric.
-#[must_use]
-pub fn request_limits(objectives: &Objectives) -> Vec<Limit> {
-    if let Some(goodput) = &objectives.goodput {
-        return goodput.limits.clone();
-    }
-    let mut limits: Vec<Limit> = Vec::new();
-    for slo in &objectives.slo {
-        let sets_limit =
-            matches!(slo.metric, Metric::Ttft | Metric::Itl | Metric::Tpot | Metric::E2e);
-        if !sets_limit {
-            continue;
-        }
-        match limits.iter_mut().find(|limit| limit.metric == slo.metric) {
-            Some(limit) => limit.limit_ns = limit.limit_ns.min(slo.limit_ns),
-            None => limits.push(Limit { metric: slo.metric, limit_ns: slo.limit_ns }),
-        }
-    }
-    limits
-}
-
 /// Goodput over `requests` of every phase; `None` without limits. `lost` is the number of measured
 /// arrivals that have no row: dropped, or without a record. `end` is when the run ended.
 #[must_use]
@@ -75,7 +53,7 @@ pub(super) fn goodput(
     window: Window,
     end: u64,
 ) -> Option<GoodputReport> {
-    let limits = request_limits(objectives);
+    let limits = objectives.request_limits().unwrap_or_default();
     if limits.is_empty() {
         return None;
     }
@@ -169,7 +147,7 @@ mod tests {
     use super::*;
     use crate::measure::rows::{MS, cut, failed, open, row};
     use crate::record::{ErrorClass, Row};
-    use crate::workload::{Goodput, Objective, Percentile};
+    use crate::workload::Goodput;
 
     fn limits(pairs: &[(Metric, u64)]) -> Objectives {
         let limits =
@@ -230,29 +208,5 @@ mod tests {
         assert_eq!(report(&objectives, &[capped.clone()], 0).good, 1);
         objectives.capped_is_miss = true;
         assert_eq!(report(&objectives, &[capped], 0).good, 0);
-    }
-
-    #[test]
-    fn objectives_set_limits_unless_limits_are_given() {
-        let slo = |metric, percentile, ms: u64| Objective {
-            text: String::new(),
-            percentile,
-            metric,
-            limit_ns: ms * MS,
-            inclusive: false,
-        };
-        let mut objectives = Objectives {
-            slo: vec![
-                slo(Metric::Ttft, Percentile::Quantile(0.95), 500),
-                slo(Metric::Ttft, Percentile::Quantile(0.5), 200),
-                slo(Metric::Ttfb, Percentile::Max, 1),
-            ],
-            ..Objectives::default()
-        };
-        let ttft = |ms: u64| vec![Limit { metric: Metric::Ttft, limit_ns: ms * MS }];
-        assert_eq!(request_limits(&objectives), ttft(200));
-        objectives.goodput = Some(Goodput { limits: ttft(900) });
-        assert_eq!(request_limits(&objectives), ttft(900));
-        assert!(request_limits(&Objectives::default()).is_empty());
     }
 }

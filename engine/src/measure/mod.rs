@@ -27,7 +27,7 @@ mod tokens;
 pub use asked::{LoadReport, TargetReport, WorkloadReport};
 pub use client::{ClientReport, ReactorReport, Slip};
 pub use distribution::{ByPercentile, Distribution};
-pub use goodput::{Attainment, GoodputReport, request_limits};
+pub use goodput::{Attainment, GoodputReport};
 pub use health::{Health, Reason, ReasonKind, Severity};
 pub use input::Facts;
 pub use interval::Interval;

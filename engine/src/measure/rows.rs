@@ -114,6 +114,7 @@ fn workload(load: Load) -> Workload {
             url: "http://127.0.0.1:8000".into(),
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 8000)),
             host: "127.0.0.1:8000".into(),
+            base_path: "/v1".into(),
             path: "/v1/chat/completions".into(),
             dialect: Dialect::OpenaiChat,
             model: "tiny".into(),

@@ -16,6 +16,7 @@ fn workload() -> Workload {
             url: "http://127.0.0.1:8000".into(),
             address: "127.0.0.1:8000".parse().unwrap(),
             host: "127.0.0.1:8000".into(),
+            base_path: "/v1".into(),
             path: "/v1/chat/completions".into(),
             dialect: Dialect::OpenaiChat,
             model: "a \"model\"".into(),

@@ -9,6 +9,7 @@
 mod conn;
 mod connection;
 mod core;
+mod crew;
 mod deadline;
 mod driver;
 mod exchange;
@@ -27,12 +28,9 @@ mod warm;
 pub use driver::DriverName;
 pub use setup::Control;
 
-pub(crate) use deadline::Deadlines;
-pub(crate) use driver::Driver;
-pub(crate) use feed::{Feed, FeedEnd, feed, feed_closed, feed_open};
-pub(crate) use setup::{ANSWER_LIMITS, Count, Gauge, ReactorSetup, Start};
+pub(crate) use crew::{Crew, Writer};
+pub(crate) use setup::{Count, Gauge, Start, counter};
 pub(crate) use socket::stamp_keeper;
-pub(crate) use thread::spawn_low;
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -45,6 +43,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use self::core::{Core, Shared};
+use self::driver::Driver;
+use self::feed::Feed;
+use self::setup::ReactorSetup;
 use crate::clock::{self, RunClock};
 use crate::plan::Plan;
 use crate::record::{
@@ -107,9 +108,7 @@ impl Reactor {
     }
 
     fn run(self) -> Option<Ended> {
-        if let Some(cpu) = self.setup.cpu {
-            core_affinity::set_for_current(cpu);
-        }
+        core_affinity::set_for_current(self.setup.cpu);
         let (mut driver, name) = match Driver::build() {
             Ok(built) => built,
             Err(error) => {
@@ -124,7 +123,7 @@ impl Reactor {
         let start = self.go.recv().ok()?;
         let setup = RecorderSetup {
             reactor: self.setup.reactor,
-            cpu: self.setup.cpu.map_or(0, |cpu| cpu.id),
+            cpu: self.setup.cpu.id,
             start_realtime_ns: self.clock.origin_realtime_ns(),
             window: Arc::clone(&start.window),
             keep_chunks: self.recorder.keep_chunks,

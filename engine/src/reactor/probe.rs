@@ -9,7 +9,7 @@ use tokclock_parser::body::{Body, Part};
 use tokclock_parser::head;
 
 use crate::clock;
-use crate::workload::Dialect;
+use crate::workload::{Dialect, Target};
 
 /// How long one question may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -35,6 +35,26 @@ pub struct Located {
     pub path: String,
     /// How long name resolution took, ns.
     pub resolve_ns: u64,
+}
+
+impl Located {
+    /// The place of a target that was located before.
+    #[must_use]
+    pub fn of(target: &Target) -> Self {
+        Self {
+            url: target.url.clone(),
+            address: target.address,
+            host: target.host.clone(),
+            base_path: target.base_path.clone(),
+            path: target.path.clone(),
+            resolve_ns: 0,
+        }
+    }
+
+    /// Where the server lists its models.
+    fn models_path(&self) -> String {
+        format!("{}/models", self.base_path)
+    }
 }
 
 /// Why a server cannot be used.
@@ -153,9 +173,14 @@ fn paths(url: &url::Url, dialect: Dialect) -> (String, String) {
     (base, path)
 }
 
+/// A request without effect, which asks for the models and for the connection's end.
+pub(crate) fn harmless_request(target: &Target) -> Vec<u8> {
+    let located = Located::of(target);
+    get_request(&located, &located.models_path(), &target.headers)
+}
+
 /// The request that GETs `path`, which asks the server to close afterwards.
-#[must_use]
-pub fn get_request(located: &Located, path: &str, headers: &[(String, String)]) -> Vec<u8> {
+fn get_request(located: &Located, path: &str, headers: &[(String, String)]) -> Vec<u8> {
     let mut request = format!(
         "GET {path} HTTP/1.1\r\nHost: {}\r\nUser-Agent: tokclock/{}\r\nAccept: application/json\r\n",
         located.host,
@@ -257,7 +282,7 @@ fn parse(bytes: &[u8]) -> Result<Option<(u16, Vec<u8>, bool)>, String> {
 /// # Errors
 /// It cannot be reached, or does not speak HTTP/1.1.
 pub fn reach(located: &Located, headers: &[(String, String)]) -> Result<u16, ProbeError> {
-    get(located, &format!("{}/models", located.base_path), headers).map(|(status, _)| status)
+    get(located, &located.models_path(), headers).map(|(status, _)| status)
 }
 
 /// The models that the server lists, in its order.
@@ -265,7 +290,7 @@ pub fn reach(located: &Located, headers: &[(String, String)]) -> Result<u16, Pro
 /// # Errors
 /// It cannot be reached, or lists none.
 pub fn models(located: &Located, headers: &[(String, String)]) -> Result<Vec<String>, ProbeError> {
-    let path = format!("{}/models", located.base_path);
+    let path = located.models_path();
     let (status, body) = get(located, &path, headers)?;
     let none = |reason: String| ProbeError::NoModels {
         url: located.url.clone(),

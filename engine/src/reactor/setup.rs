@@ -8,8 +8,9 @@ use tokclock_parser::answer::{Answer, Limits as AnswerLimits, Settings};
 
 use super::conn::Conn;
 use super::deadline::Deadlines;
+use super::probe::harmless_request;
 use crate::record::Window;
-use crate::workload::{Load, Overflow};
+use crate::workload::{Close, Dialect, Load, Overflow, Stamps, Workload};
 
 /// Counts tokens of a text.
 pub(crate) type Count = dyn Fn(&str) -> u64 + Send + Sync;
@@ -20,8 +21,8 @@ pub(crate) struct ReactorSetup {
     pub(crate) reactor: u32,
     /// How many there are.
     pub(crate) reactors: u32,
-    /// The CPU to pin to; `None` leaves the thread where it is.
-    pub(crate) cpu: Option<core_affinity::CoreId>,
+    /// The CPU to pin to.
+    pub(crate) cpu: core_affinity::CoreId,
     /// Where to connect.
     pub(crate) address: SocketAddr,
     /// A request without effect that warms the path: head and all.
@@ -51,6 +52,45 @@ pub(crate) struct ReactorSetup {
 }
 
 impl ReactorSetup {
+    /// What reactor `number` of so many is told of `workload`.
+    pub(crate) fn new(
+        workload: &Workload,
+        number: u64,
+        reactors: u64,
+        cpu: core_affinity::CoreId,
+    ) -> Self {
+        let target = &workload.target;
+        let is_closed = workload.load.is_closed();
+        let (cap, overflow) = match workload.load {
+            Load::Closed { .. } => (None, Overflow::Wait),
+            Load::Open { max_in_flight, overflow, .. } => {
+                (max_in_flight.map(|all| share_of(all, number, reactors)), overflow)
+            }
+        };
+        let dialect = match target.dialect {
+            Dialect::OpenaiChat => tokclock_parser::dialect::Dialect::OpenaiChat,
+            Dialect::OpenaiCompletions => tokclock_parser::dialect::Dialect::OpenaiCompletions,
+        };
+        Self {
+            reactor: number as u32,
+            reactors: reactors as u32,
+            cpu,
+            address: target.address,
+            warm_request: harmless_request(target),
+            stamped: workload.client.stamps == Stamps::Kernel,
+            reset: workload.client.close == Close::Rst,
+            load: workload.load,
+            is_closed,
+            cap,
+            overflow,
+            deadlines: Deadlines::new(workload.limits, is_closed),
+            answers: Settings { dialect, stream: target.stream, limits: ANSWER_LIMITS },
+            gather_text: workload.client.keep_text || workload.content.tokenizer_chosen,
+            count: counter(workload),
+            drain_ns: workload.stop.drain_ns,
+        }
+    }
+
     /// A place for a connection.
     pub(crate) fn new_conn(&self) -> Conn {
         Conn::free(Answer::new(self.answers), self.answers.stream, self.gather_text)
@@ -58,7 +98,7 @@ impl ReactorSetup {
 }
 
 /// Bounds on what a server may send.
-pub(crate) const ANSWER_LIMITS: AnswerLimits =
+const ANSWER_LIMITS: AnswerLimits =
     AnswerLimits { head_bytes: 64 << 10, event_bytes: 16 << 20, body_bytes: 64 << 20 };
 
 /// What all reactors are told at the start of the load.
@@ -125,4 +165,42 @@ pub(crate) struct Gauge {
     pub(crate) output_tokens: AtomicU64,
     pub(crate) ttft_sum_ns: AtomicU64,
     pub(crate) ttft_count: AtomicU64,
+}
+
+/// Our tokenizer, where the user chose one: it counts answers too.
+pub(crate) fn counter(workload: &Workload) -> Option<Arc<Count>> {
+    let tokenizer = workload.content.tokenizer;
+    workload.content.tokenizer_chosen.then(|| {
+        Arc::new(move |text: &str| crate::plan::prompt::count(tokenizer, text)) as Arc<Count>
+    })
+}
+
+/// Starts of the users of one reactor, ns after the load's begin. User *u* belongs to reactor
+/// *u mod n*, so the parts add up for any n.
+pub(crate) fn users_of(workload: &Workload, number: u64, reactors: u64) -> Vec<u64> {
+    let Load::Closed { users, ramp_ns } = workload.load else { return Vec::new() };
+    (number..users)
+        .step_by(reactors as usize)
+        .map(|user| (u128::from(user) * u128::from(ramp_ns) / u128::from(users)) as u64)
+        .collect()
+}
+
+/// The part of `all` that reactor `number` of so many has; the parts add up.
+fn share_of(all: u64, number: u64, reactors: u64) -> u64 {
+    all / reactors + u64::from(number < all % reactors)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_a_whole_add_up_for_any_number_of_reactors() {
+        for all in [1, 2, 7, 64, 1000] {
+            for reactors in 1..=8 {
+                let sum: u64 = (0..reactors).map(|number| share_of(all, number, reactors)).sum();
+                assert_eq!(sum, all);
+            }
+        }
+    }
 }

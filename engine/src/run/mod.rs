@@ -1,7 +1,6 @@
 //! One load point from start to end: reactors, feeder and writer are started, joined, and what they
 //! bring is handed on as [`Facts`].
 
-mod crew;
 mod host;
 mod preflight;
 mod progress;
@@ -13,25 +12,16 @@ pub use progress::{Progress, Snapshot};
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
-
-use tokclock_parser::answer::Settings;
-
-use crew::{Crew, Writer};
 
 use crate::clock::RunClock;
 use crate::measure::Facts;
 use crate::plan::{Plan, PlanError};
-use crate::reactor::{
-    ANSWER_LIMITS, Count, Deadlines, Ended, Gauge, ReactorSetup, Start, stamp_keeper,
-};
+use crate::reactor::{Count, Crew, Ended, Gauge, Start, Writer, counter, stamp_keeper};
 use crate::record::{Annotate, Spill, Window};
-use crate::workload::{Close, Dialect, Load, Overflow, Stamps, Workload};
+use crate::workload::{Load, Stamps, Workload};
 
 /// Name of the file of finished requests in a result directory.
 pub const REQUESTS_FILE: &str = "requests.jsonl";
-/// How long the first bodies may take.
-const PRIMING: Duration = Duration::from_secs(2);
 
 /// Where a run's results go, and its name.
 #[derive(Debug, Clone)]
@@ -87,9 +77,8 @@ pub fn run(
     let all = host_cpus(workload)?;
     let reactors = reactor_count(workload);
     let gauges: Vec<Arc<Gauge>> = (0..reactors).map(|_| Arc::default()).collect();
-    let mut crew = Crew::assemble(workload, &plan, &clock, &all[..reactors])?;
-    crew.primed.recv_timeout(PRIMING).ok();
-    let driver = crew.readied(reactors)?;
+    let mut crew = Crew::assemble(workload, &plan, &clock, &all[..reactors]).map_err(host_error)?;
+    let driver = crew.readied().map_err(host_error)?;
     let requests = setup.out_dir.join(REQUESTS_FILE);
     let notes = Notes {
         plan: Arc::clone(&plan),
@@ -102,16 +91,14 @@ pub fn run(
         Spill::create(&requests, rings, notes).map_err(|error| write_error(&requests, &error))?;
     let begin = clock.now() + 1_000_000;
     let window = Arc::new(Window::new(&workload.stop, begin));
-    let writer = Writer::spawn(spill, Arc::clone(control))?;
+    let writer = Writer::spawn(spill, Arc::clone(control)).map_err(host_error)?;
     progress.begin(workload, &gauges, plan.total());
-    for (go, gauge) in crew.go.iter().zip(&gauges) {
-        let _ = go.send(Start {
-            begin,
-            window: Arc::clone(&window),
-            control: Arc::clone(control),
-            gauge: Arc::clone(gauge),
-        });
-    }
+    crew.go(gauges.iter().map(|gauge| Start {
+        begin,
+        window: Arc::clone(&window),
+        control: Arc::clone(control),
+        gauge: Arc::clone(gauge),
+    }));
     let (ended, lost) = crew.join();
     let end = clock.now();
     let mut tallies = Vec::new();
@@ -120,7 +107,7 @@ pub fn run(
         tallies.push(tally);
         rest.push((second, waiting));
     }
-    let pooled = writer.finish(rest, &requests)?;
+    let pooled = writer.finish(rest).map_err(|error| write_error(&requests, &error))?;
     if lost > 0 {
         return Err(RunError::Broken(format!("{lost} of {reactors} reactors stopped")));
     }
@@ -139,7 +126,7 @@ pub fn run(
         pooled,
         steal_share: steal.share(),
         resolve_ns: setup.resolve_ns,
-        ramp_ns: ramp_ns(workload),
+        ramp_ns: workload.load.ramp_ns(),
     })
 }
 
@@ -169,88 +156,6 @@ impl Annotate for Notes {
     }
 }
 
-fn counter(workload: &Workload) -> Option<Arc<Count>> {
-    let tokenizer = workload.content.tokenizer;
-    workload.content.tokenizer_chosen.then(|| {
-        Arc::new(move |text: &str| crate::plan::prompt::count(tokenizer, text)) as Arc<Count>
-    })
-}
-
-fn reactor_setup(
-    workload: &Workload,
-    number: u64,
-    reactors: u64,
-    cpu: core_affinity::CoreId,
-) -> ReactorSetup {
-    let target = &workload.target;
-    let is_closed = matches!(workload.load, Load::Closed { .. });
-    let (cap, overflow) = match workload.load {
-        Load::Closed { .. } => (None, Overflow::Wait),
-        Load::Open { max_in_flight, overflow, .. } => {
-            (max_in_flight.map(|all| share_of(all, number, reactors)), overflow)
-        }
-    };
-    let dialect = match target.dialect {
-        Dialect::OpenaiChat => tokclock_parser::dialect::Dialect::OpenaiChat,
-        Dialect::OpenaiCompletions => tokclock_parser::dialect::Dialect::OpenaiCompletions,
-    };
-    ReactorSetup {
-        reactor: number as u32,
-        reactors: reactors as u32,
-        cpu: Some(cpu),
-        address: target.address,
-        warm_request: warm_request(workload),
-        stamped: workload.client.stamps == Stamps::Kernel,
-        reset: workload.client.close == Close::Rst,
-        load: workload.load,
-        is_closed,
-        cap,
-        overflow,
-        deadlines: Deadlines::new(workload.limits, is_closed),
-        answers: Settings { dialect, stream: target.stream, limits: ANSWER_LIMITS },
-        gather_text: workload.client.keep_text || workload.content.tokenizer_chosen,
-        count: counter(workload),
-        drain_ns: workload.stop.drain_ns,
-    }
-}
-
-fn warm_request(workload: &Workload) -> Vec<u8> {
-    let target = &workload.target;
-    let located = Located {
-        url: target.url.clone(),
-        address: target.address,
-        host: target.host.clone(),
-        base_path: String::new(),
-        path: target.path.clone(),
-        resolve_ns: 0,
-    };
-    let base = target.path.split("/chat/completions").next().unwrap_or_default();
-    let base = base.split("/completions").next().unwrap_or_default();
-    crate::reactor::probe::get_request(&located, &format!("{base}/models"), &target.headers)
-}
-
-/// Starts of the users of one reactor, ns after the load's begin. User *u* belongs to reactor
-/// *u mod n*, so the parts add up for any n.
-fn users_of(workload: &Workload, number: u64, reactors: u64) -> Vec<u64> {
-    let Load::Closed { users, ramp_ns } = workload.load else { return Vec::new() };
-    (number..users)
-        .step_by(reactors as usize)
-        .map(|user| (u128::from(user) * u128::from(ramp_ns) / u128::from(users)) as u64)
-        .collect()
-}
-
-/// The part of `all` that reactor `number` of so many has; the parts add up.
-fn share_of(all: u64, number: u64, reactors: u64) -> u64 {
-    all / reactors + u64::from(number < all % reactors)
-}
-
-fn ramp_ns(workload: &Workload) -> u64 {
-    match workload.load {
-        Load::Closed { ramp_ns, .. } => ramp_ns,
-        Load::Open { .. } => 0,
-    }
-}
-
 /// As many reactors as were asked for, but none without a user or a place in flight.
 fn reactor_count(workload: &Workload) -> usize {
     let most = match workload.load {
@@ -270,19 +175,4 @@ fn host_error(error: std::io::Error) -> RunError {
 
 fn write_error(path: &Path, error: &std::io::Error) -> RunError {
     RunError::Write { path: path.display().to_string(), reason: error.to_string() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_of_a_whole_add_up_for_any_number_of_reactors() {
-        for all in [1, 2, 7, 64, 1000] {
-            for reactors in 1..=8 {
-                let sum: u64 = (0..reactors).map(|number| share_of(all, number, reactors)).sum();
-                assert_eq!(sum, all);
-            }
-        }
-    }
 }

@@ -48,17 +48,7 @@ pub fn check(workload: &Workload) -> Result<Vec<String>, RunError> {
     if !workload.target.address.ip().is_unspecified() {
         ports(connections)?;
     }
-    let target = &workload.target;
-    let base_path = target.path.rsplit_once("/chat").or(target.path.rsplit_once('/'));
-    let located = Located {
-        url: target.url.clone(),
-        address: target.address,
-        host: target.host.clone(),
-        base_path: base_path.map_or_else(String::new, |(base, _)| base.to_owned()),
-        path: target.path.clone(),
-        resolve_ns: 0,
-    };
-    reach(&located, &target.headers)?;
+    reach(&Located::of(&workload.target), &workload.target.headers)?;
     Ok(notes)
 }
 

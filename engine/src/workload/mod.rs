@@ -7,6 +7,7 @@ pub mod objective;
 pub use names::UnknownName;
 pub use objective::{Goodput, Limit, Metric, Objective, ObjectiveError, Percentile};
 
+use std::fmt;
 use std::net::SocketAddr;
 
 /// One load point, whole: what `run` needs and what a result must hold to be reproduced.
@@ -40,7 +41,7 @@ pub enum Dialect {
 }
 
 /// The server, with its name already resolved.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Target {
     /// The base URL as it was given, without user information.
     pub url: String,
@@ -48,6 +49,8 @@ pub struct Target {
     pub address: SocketAddr,
     /// Value of the `Host` header.
     pub host: String,
+    /// Path below which the API lies: `/v1`.
+    pub base_path: String,
     /// Path of the requests, prefix included: `/v1/chat/completions`.
     pub path: String,
     /// The API.
@@ -60,6 +63,22 @@ pub struct Target {
     pub headers: Vec<(String, String)>,
     /// Members added to (or replacing those of) every body.
     pub extra_body: serde_json::Map<String, serde_json::Value>,
+}
+
+impl fmt::Debug for Target {
+    /// Leaves out the values of headers: they may be secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let headers: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
+        f.debug_struct("Target")
+            .field("url", &self.url)
+            .field("address", &self.address)
+            .field("path", &self.path)
+            .field("dialect", &self.dialect)
+            .field("model", &self.model)
+            .field("stream", &self.stream)
+            .field("headers", &headers)
+            .finish_non_exhaustive()
+    }
 }
 
 /// When requests go.
@@ -83,6 +102,23 @@ pub enum Load {
         /// What happens to an arrival above that.
         overflow: Overflow,
     },
+}
+
+impl Load {
+    /// Over how long the users of a closed loop start, ns; 0 for an open loop.
+    #[must_use]
+    pub fn ramp_ns(self) -> u64 {
+        match self {
+            Self::Closed { ramp_ns, .. } => ramp_ns,
+            Self::Open { .. } => 0,
+        }
+    }
+
+    /// Whether users wait for their answers.
+    #[must_use]
+    pub fn is_closed(self) -> bool {
+        matches!(self, Self::Closed { .. })
+    }
 }
 
 /// The law of the gaps between arrivals.

@@ -1,45 +1,46 @@
 //! The threads of a run: reactors, the feeder, the writer. Started together, joined together.
 
-use std::path::Path;
+use std::io;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::{Notes, RunError, host_error, ramp_ns, reactor_setup, users_of, write_error};
+use super::feed::{FeedEnd, feed, feed_closed, feed_open};
+use super::setup::{ReactorSetup, Start, users_of};
+use super::thread::spawn_low;
+use super::{Control, DriverName, Ended, Reactor, RecorderPlan};
 use crate::clock::RunClock;
 use crate::plan::Plan;
-use crate::reactor::{
-    Control, DriverName, Ended, FeedEnd, Reactor, RecorderPlan, Start, feed, feed_closed,
-    feed_open, spawn_low,
-};
-use crate::record::{Pooled, SecondPooled, Settled, Spill, WriterRings, rings};
-use crate::workload::{Load, Workload};
+use crate::record::{Annotate, Pooled, SecondPooled, Settled, Spill, WriterRings, rings};
+use crate::workload::Workload;
 
 /// Finished requests that a reactor may be ahead of the writer.
 const RECORD_RING: usize = 8192;
 /// How often the writer looks.
 const WRITER_NAP: Duration = Duration::from_millis(50);
+/// How long the first bodies may take.
+const PRIMING: Duration = Duration::from_secs(2);
 /// How long a reactor may take to set itself up.
 const SETTING_UP: Duration = Duration::from_secs(20);
 
 /// Everything that was started for a run.
-pub(super) struct Crew {
+pub(crate) struct Crew {
     reactors: Vec<JoinHandle<Option<Ended>>>,
-    ready: mpsc::Receiver<std::io::Result<DriverName>>,
-    pub(super) go: Vec<mpsc::Sender<Start>>,
-    pub(super) primed: mpsc::Receiver<()>,
+    ready: mpsc::Receiver<io::Result<DriverName>>,
+    go: Vec<mpsc::Sender<Start>>,
+    primed: mpsc::Receiver<()>,
     feeder: JoinHandle<()>,
-    pub(super) writer_rings: Vec<WriterRings>,
+    pub(crate) writer_rings: Vec<WriterRings>,
 }
 
 impl Crew {
-    pub(super) fn assemble(
+    pub(crate) fn assemble(
         workload: &Workload,
         plan: &Arc<Plan>,
         clock: &RunClock,
         cpus: &[core_affinity::CoreId],
-    ) -> Result<Self, RunError> {
+    ) -> io::Result<Self> {
         let reactors = cpus.len() as u64;
         let (said_ready, ready) = mpsc::channel();
         let mut ends = Vec::new();
@@ -48,12 +49,12 @@ impl Crew {
         let mut writer_rings = Vec::new();
         for (number, cpu) in cpus.iter().enumerate() {
             let users = users_of(workload, number as u64, reactors);
-            let depth = matches!(workload.load, Load::Closed { .. }).then_some(users.len() as u64);
-            let (feed, end, bell) = feed(depth).map_err(host_error)?;
+            let depth = workload.load.is_closed().then_some(users.len() as u64);
+            let (feed, end, bell) = feed(depth)?;
             let (recorder_rings, writer) = rings(RECORD_RING);
             let (said_go, go_in) = mpsc::channel();
             parts.push(Reactor {
-                setup: Arc::new(reactor_setup(workload, number as u64, reactors, *cpu)),
+                setup: Arc::new(ReactorSetup::new(workload, number as u64, reactors, *cpu)),
                 plan: Arc::clone(plan),
                 clock: clock.clone(),
                 feed,
@@ -62,7 +63,7 @@ impl Crew {
                 recorder: RecorderPlan {
                     keep_chunks: workload.client.keep_chunks,
                     seed: workload.seed,
-                    ramp_ns: ramp_ns(workload),
+                    ramp_ns: workload.load.ramp_ns(),
                 },
                 users,
                 ready: said_ready.clone(),
@@ -77,25 +78,33 @@ impl Crew {
         let mut running = Vec::new();
         for mut reactor in parts {
             reactor.feed.serve_by(feeder.thread().clone());
-            running.push(reactor.spawn().map_err(host_error)?);
+            running.push(reactor.spawn()?);
         }
         Ok(Self { reactors: running, ready, go, primed, feeder, writer_rings })
     }
 
-    /// Waits until every reactor is warm. They all run on the same driver.
-    pub(super) fn readied(&self, reactors: usize) -> Result<DriverName, RunError> {
+    /// Waits until the first bodies are rendered and every reactor is warm. All run on the same
+    /// driver.
+    pub(crate) fn readied(&self) -> io::Result<DriverName> {
+        self.primed.recv_timeout(PRIMING).ok();
         let mut name = None;
-        for _ in 0..reactors {
+        for _ in &self.reactors {
             let ready = self.ready.recv_timeout(SETTING_UP);
-            let ready =
-                ready.map_err(|_| RunError::Broken("a reactor did not start".to_owned()))?;
-            name = Some(ready.map_err(host_error)?);
+            name = Some(ready.map_err(|_| io::Error::other("a reactor did not start"))??);
         }
-        name.ok_or_else(|| RunError::Broken("there is no reactor".to_owned()))
+        name.ok_or_else(|| io::Error::other("there is no reactor"))
+    }
+
+    /// Tells each reactor to begin.
+    pub(crate) fn go(&self, starts: impl Iterator<Item = Start>) {
+        for (go, start) in self.go.iter().zip(starts) {
+            // A reactor that is gone is missed when it is joined.
+            let _ = go.send(start);
+        }
     }
 
     /// Waits for the end of all; returns what they bring and how many brought nothing.
-    pub(super) fn join(self) -> (Vec<Ended>, usize) {
+    pub(crate) fn join(self) -> (Vec<Ended>, usize) {
         let mut ended = Vec::new();
         let mut lost = 0;
         for reactor in self.reactors {
@@ -114,9 +123,9 @@ fn spawn_feeder(
     plan: &Arc<Plan>,
     ends: Vec<FeedEnd>,
     primed: mpsc::Sender<()>,
-) -> Result<JoinHandle<()>, RunError> {
+) -> io::Result<JoinHandle<()>> {
     let plan = Arc::clone(plan);
-    let is_closed = matches!(workload.load, Load::Closed { .. });
+    let is_closed = workload.load.is_closed();
     spawn_low("feeder", move || {
         let primed = move || {
             let _ = primed.send(());
@@ -127,17 +136,17 @@ fn spawn_feeder(
             feed_open(&plan, ends, primed);
         }
     })
-    .map_err(host_error)
 }
 
 /// The thread that appends finished requests.
-pub(super) struct Writer {
-    thread: JoinHandle<Spill<Notes>>,
+pub(crate) struct Writer<N> {
+    thread: JoinHandle<Spill<N>>,
     over: mpsc::Sender<()>,
 }
 
-impl Writer {
-    pub(super) fn spawn(mut spill: Spill<Notes>, control: Arc<Control>) -> Result<Self, RunError> {
+impl<N: Annotate + Send + 'static> Writer<N> {
+    /// Starts it. If it cannot write, the run is ended by `control`.
+    pub(crate) fn spawn(mut spill: Spill<N>, control: Arc<Control>) -> io::Result<Self> {
         let (over, ended) = mpsc::channel();
         let thread = spawn_low("writer", move || {
             while ended.recv_timeout(WRITER_NAP) == Err(mpsc::RecvTimeoutError::Timeout) {
@@ -147,19 +156,14 @@ impl Writer {
                 }
             }
             spill
-        })
-        .map_err(host_error)?;
+        })?;
         Ok(Self { thread, over })
     }
 
-    pub(super) fn finish(
-        self,
-        rest: Vec<(SecondPooled, Vec<Settled>)>,
-        path: &Path,
-    ) -> Result<Pooled, RunError> {
+    /// Appends what reactors still held; gives the sum of all seconds.
+    pub(crate) fn finish(self, rest: Vec<(SecondPooled, Vec<Settled>)>) -> io::Result<Pooled> {
         drop(self.over);
-        let spill =
-            self.thread.join().map_err(|_| RunError::Broken("the writer stopped".to_owned()))?;
-        spill.finish(rest).map_err(|error| write_error(path, &error))
+        let spill = self.thread.join().map_err(|_| io::Error::other("the writer stopped"))?;
+        spill.finish(rest)
     }
 }
