@@ -19,7 +19,6 @@ mod metric;
 mod rate;
 #[cfg(test)]
 mod rows;
-mod series;
 mod slo;
 mod summary;
 mod tokens;
@@ -34,7 +33,6 @@ pub use interval::Interval;
 pub use judged::{Judged, JudgedDistribution};
 pub use metric::{Request, Since};
 pub use rate::{Rate, Window};
-pub use series::{Bin, series};
 pub use slo::{Held, ObjectiveReport, SloReport};
 pub use summary::{
     Latency, Phases, Requests, Run, SCHEMA, Service, Summary, Verdicts, WindowReport,
