@@ -26,7 +26,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run one load point against a server, or against the embedded simulator
-    #[command(after_help = RUN_EXAMPLES)]
+    #[command(after_help = RUN_EXAMPLES, allow_negative_numbers = true)]
     Run(Box<RunArgs>),
     /// Serve as a simulated LLM server until Ctrl-C, then print what was served as JSON
     #[command(after_help = SIM_EXAMPLES)]
@@ -233,6 +233,7 @@ mod tests {
             &["tokclock", "run", "--duration", "soon"],
             &["tokclock", "run", "--max-error-rate", "200%"],
             &["tokclock", "run", "--trace", "file"],
+            &["tokclock", "run", "--isl", "-5"],
             &["tokclock", "run", "http://a", "http://b"],
             &["tokclock", "sweep"],
             &["tokclock"],

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tokclock_engine::measure::{self, Facts, Summary};
 use tokclock_engine::record::read_rows;
-use tokclock_engine::run::{self as engine, Located, Progress, Setup};
+use tokclock_engine::run::{self as engine, Located, ProbeError, Progress, Setup};
 use tokclock_engine::workload::Workload;
 use tokclock_sim::{Law, Server, Settings};
 
@@ -77,7 +77,13 @@ impl Stage {
             engine::wait_ready(&located, &draft.headers, timeout_ns)
                 .map_err(|error| failed(&error))?;
         }
-        let listed = engine::models(&located, &draft.headers).map_err(|error| error.to_string());
+        let listed = match engine::models(&located, &draft.headers) {
+            // Without a server no option helps.
+            Err(error @ (ProbeError::Unreachable { .. } | ProbeError::NotHttp { .. })) => {
+                return Err(failed(&error));
+            }
+            listed => listed.map_err(|error| error.to_string()),
+        };
         let model = resolve::model(draft.options().model.as_deref(), listed)?;
         let workload = draft.workload(&located, &model);
         let notes = engine::check(&workload).map_err(|error| failed(&error))?;

@@ -157,6 +157,7 @@ fn bad_usage_is_exit_2_and_leaves_nothing_behind() {
         (&["--rate", "0"][..], "rate"),
         (&["--rate", "1e30"], "rate"),
         (&["--rate", "nan"], "rate"),
+        (&["--rate", "-5"], "rate"),
         (&["--concurrency", "0"], "concurrency"),
         (&["--rate", "5", "--concurrency", "5"], "concurrency"),
         (&["--isl", "0"], "isl"),
@@ -179,7 +180,8 @@ fn bad_usage_is_exit_2_and_leaves_nothing_behind() {
 #[test]
 fn a_target_that_cannot_be_used_is_exit_1_before_any_load() {
     let dir = TempDir::new().unwrap();
-    one_clear_line(&run(dir.path(), &url(dead_port()), &[]), 1, &["cannot reach"]);
+    let output = run(dir.path(), &url(dead_port()), &[]);
+    one_clear_line(&output, 1, &["cannot reach", "onnection refused"]);
 
     let (address, server) = odd_server(1, |mut stream| {
         use std::io::Write;

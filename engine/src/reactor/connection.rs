@@ -75,7 +75,7 @@ fn class_of(errno: i32) -> (ErrorClass, String) {
         libc::ETIMEDOUT => ErrorClass::ConnectTimeout,
         _ => ErrorClass::ConnectRefused,
     };
-    (class, io::Error::from_raw_os_error(errno).to_string())
+    (class, socket::reason(&io::Error::from_raw_os_error(errno)))
 }
 
 /// Writes the rest of the request on connection `id`, which is that of number `number`.

@@ -4,6 +4,7 @@ use tokclock_parser::answer::Answer;
 use tokclock_parser::{Error, ErrorKind};
 
 use super::exchange::Exchange;
+use super::socket::reason;
 use crate::record::{ErrorClass, Outcome};
 
 /// Characters kept of an error's text.
@@ -88,7 +89,7 @@ impl Exchange {
     pub(super) fn error_text(&self, answer: &Answer, ending: &Ending) -> Option<String> {
         let text = match ending {
             Ending::NoConnection(_, text) => text.clone(),
-            Ending::Broken(errno) => std::io::Error::from_raw_os_error(*errno).to_string(),
+            Ending::Broken(errno) => reason(&std::io::Error::from_raw_os_error(*errno)),
             Ending::Unreadable(error) if self.fault.is_none() => error.to_string(),
             _ => match &self.fault {
                 Some(fault) => fault.clone(),

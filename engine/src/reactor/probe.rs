@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokclock_parser::body::{Body, Part};
 use tokclock_parser::head;
 
+use super::socket::reason;
 use crate::clock;
 use crate::workload::{Dialect, Target};
 
@@ -202,7 +203,7 @@ fn get(
     let unreachable = |error: std::io::Error| ProbeError::Unreachable {
         url: located.url.clone(),
         address: located.address,
-        reason: error.to_string(),
+        reason: reason(&error),
     };
     let mut stream = TcpStream::connect_timeout(&located.address, PATIENCE).map_err(unreachable)?;
     stream.set_read_timeout(Some(PATIENCE)).map_err(unreachable)?;
@@ -222,9 +223,9 @@ fn get(
             Ok(0) => return until_close(&bytes).map_err(not_http),
             Ok(got) => got,
             Err(error) if bytes.is_empty() => {
-                return Err(not_http(format!("no answer: {error}")));
+                return Err(not_http(format!("no answer: {}", reason(&error))));
             }
-            Err(error) => return Err(not_http(error.to_string())),
+            Err(error) => return Err(not_http(reason(&error))),
         };
         bytes.extend_from_slice(&piece[..got]);
         if bytes.len() > ANSWER_MAX {

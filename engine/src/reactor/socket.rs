@@ -262,6 +262,12 @@ pub(crate) fn waitable(fd: OwnedFd) -> io::Result<monoio::net::TcpStream> {
     monoio::net::TcpStream::from_std(stream)
 }
 
+/// What the system said, without the number that its text ends with.
+pub(crate) fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
+}
+
 /// The errno of the last system call.
 fn last_error() -> i32 {
     io::Error::last_os_error().raw_os_error().unwrap_or(0)
