@@ -207,6 +207,19 @@ fn warm_up_is_extra_and_named() {
 }
 
 #[test]
+fn a_window_by_requests_ends_with_the_last_completion() {
+    for duration_ns in [None, Some(60_000 * MS)] {
+        let sim = Sim::start(settings());
+        let stop = Stop { duration_ns, ..requests(12) };
+        let ran = carry_out(&workload(sim.address(), closed(3), stop));
+        let _ = sim.stop();
+        assert!(ran.facts.window_by_requests);
+        let last = ran.rows.iter().map(|row| row.done.unwrap()).max();
+        assert_eq!(Some(ran.facts.window_end), last);
+    }
+}
+
+#[test]
 fn an_interrupt_lets_what_is_in_flight_end_and_a_second_one_does_not() {
     for second in [false, true] {
         let settings = Settings { ttft: Law::Constant(400 * MS), ..settings() };

@@ -281,6 +281,7 @@ impl Recorder {
     fn count(&mut self, settled: &Settled, now: u64) {
         let marks = settled.marks;
         let ended = if marks.done == NONE { now } else { marks.done };
+        self.tally.last_end = self.tally.last_end.max(ended);
         let second = self.second_at(ended);
         match settled.outcome {
             Outcome::Ok => second.ok += 1,

@@ -154,6 +154,8 @@ pub struct Tally {
     pub spin_ns: u64,
     /// How long the reactor ran, ns.
     pub wall_ns: u64,
+    /// When its last request ended, ns from the run's start.
+    pub last_end: u64,
     /// Steps of the wall clock seen during the run.
     pub clock_steps: u64,
     /// Requests drawn at random, with their gaps.

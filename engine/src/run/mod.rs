@@ -111,12 +111,15 @@ pub fn run(
     if lost > 0 {
         return Err(RunError::Broken(format!("{lost} of {reactors} reactors stopped")));
     }
+    // The planned end was not reached: the requests were used up before, or there is no such end.
+    let by_requests = workload.stop.requests.is_some() && window.end() > end;
+    let last_end = tallies.iter().map(|tally| tally.last_end).max().unwrap_or(end);
     Ok(Facts {
         start_monotonic_ns: clock.origin_monotonic_ns(),
         start_realtime_ns: clock.origin_realtime_ns(),
         window_start: window.start().min(end),
-        window_end: window.end().min(end),
-        window_by_requests: workload.stop.duration_ns.is_none(),
+        window_end: if by_requests { last_end } else { window.end().min(end) },
+        window_by_requests: by_requests,
         end,
         interrupted: control.is_stopped(),
         driver: driver.driver.to_owned(),
