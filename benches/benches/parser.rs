@@ -30,8 +30,14 @@ fn report(streams: &[Stream], tokens: u64) {
     let bytes: usize = streams.iter().map(|stream| stream.wire.len()).sum();
     println!("{events} events of {} bytes, {tokens} tokens a response", bytes as u64 / events);
 
-    let by_event = best_of(|| streams.iter().for_each(|stream| stream.check(fast(stream, 0))));
-    let by_buffer = best_of(|| streams.iter().for_each(|stream| stream.check(fast(stream, 65536))));
+    let settings =
+        Settings { dialect: Dialect::OpenaiChat, stream: true, limits: Limits::default() };
+    let mut answer = Answer::new(settings);
+    let mut pass = |read_bytes| {
+        streams.iter().for_each(|stream| stream.check(fast(&mut answer, stream, read_bytes)));
+    };
+    let by_event = best_of(|| pass(0));
+    let by_buffer = best_of(|| pass(65536));
     let by_json = best_of(|| streams.iter().for_each(|stream| stream.check(json(stream))));
 
     let ns = |time: Duration| time.as_nanos() as f64 / events as f64;
@@ -77,7 +83,11 @@ impl Stream {
             stream.push(id, &format!(r#"{{"content":"{text}"}}"#), "null", "");
         }
         stream.push(id, "{}", r#""stop""#, "");
-        let usage = format!(r#","usage":{{"prompt_tokens":9,"completion_tokens":{tokens}}}"#);
+        let prompt = id % 500;
+        let usage = format!(
+            r#","usage":{{"prompt_tokens":{prompt},"total_tokens":{},"completion_tokens":{tokens}}}"#,
+            prompt + tokens
+        );
         stream.push(id, "{}", "null", &usage);
         stream.chunk("data: [DONE]\n\n");
         stream.wire.extend_from_slice(b"0\r\n\r\n");
@@ -86,9 +96,10 @@ impl Stream {
     }
 
     fn push(&mut self, id: u64, delta: &str, finish: &str, usage: &str) {
+        let created = 1_764_000_000 + id % 1000;
         self.chunk(&format!(
             "data: {{\"id\":\"chatcmpl-{id:016x}{id:016x}\",\"object\":\"chat.completion.chunk\",\
-             \"created\":1764000000,\"model\":\"example/model-8b-instruct\",\"choices\":[{{\
+             \"created\":{created},\"model\":\"example/model-8b-instruct\",\"choices\":[{{\
              \"index\":0,\"delta\":{delta},\"logprobs\":null,\"finish_reason\":{finish}}}]{usage}}}\n\n"
         ));
         self.expected.events += 1;
@@ -145,11 +156,10 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// The whole machine, in reads of so many bytes, or of one chunk each if 0.
-fn fast(stream: &Stream, read_bytes: usize) -> Counted {
-    let settings =
-        Settings { dialect: Dialect::OpenaiChat, stream: true, limits: Limits::default() };
-    let mut answer = Answer::new(settings);
+/// The whole machine, in reads of so many bytes, or of one chunk each if 0: the next response on a
+/// connection that is in use.
+fn fast(answer: &mut Answer, stream: &Stream, read_bytes: usize) -> Counted {
+    answer.reset();
     let mut counted = Counted::default();
     let mut feed = |mut bytes: &[u8]| {
         while let Ok(step) = answer.next(bytes) {
@@ -183,7 +193,7 @@ fn json(stream: &Stream) -> Counted {
         while let Ok(step) = sse.step(data) {
             data = &data[step.used..];
             let Some(message) = step.item else { break };
-            decoder.reset();
+            decoder.forget();
             count(&decoder.event(message), &mut counted);
         }
     }

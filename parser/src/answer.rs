@@ -126,13 +126,13 @@ impl Answer {
         }
     }
 
-    /// Ready for the next response; buffers keep their memory.
+    /// Ready for the next response; buffers keep their memory, and what events look like is still
+    /// known.
     pub fn reset(&mut self) {
         self.phase = Phase::Head;
         self.carry.clear();
         self.head = Head::default();
         self.sse.reset();
-        self.decoder.reset();
         self.collected.clear();
         (self.used, self.events) = (0, 0);
         (self.collected_in_part, self.done, self.truncated) = (false, false, false);

@@ -1,6 +1,7 @@
 //! What every dialect maps to: the meaning of one event, and of a whole document.
 
 use std::borrow::Cow;
+use std::fmt;
 
 /// One event of a stream, or what a non-streaming document holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -8,7 +9,7 @@ pub enum Event<'a> {
     /// It carries generated output.
     Output(Output<'a>),
     /// No output, but how it ended or what it used.
-    Tail(Tail),
+    Tail(Tail<'a>),
     /// The server reports an error inside a 200, or in the document of an error status.
     Fault(Fault<'a>),
     /// Nothing that is generated.
@@ -24,17 +25,67 @@ pub enum Event<'a> {
 pub struct Output<'a> {
     /// What was generated; anything else beside reasoning decides.
     pub kind: OutputKind,
-    /// Content, refusal, tool names and arguments, or a transcript, in document order: the inside
-    /// of a JSON string, still escaped (see [`unescape`]). Empty if there is none.
-    pub text: &'a str,
+    /// Content, refusal, tool names and arguments, or a transcript, in document order. Empty if
+    /// there is none.
+    pub text: Text<'a>,
     /// Reasoning, in the same form.
-    pub reasoning: &'a str,
+    pub reasoning: Text<'a>,
     /// How many tokens, if the event lists their ids.
     pub tokens: Option<u32>,
     /// Why generation ended, if it did with this event.
     pub finish: Option<Finish>,
     /// Counts, if the server sends them with every event.
-    pub usage: Option<Usage>,
+    pub usage: Option<&'a Usage>,
+}
+
+/// Generated text as it came: the inside of a JSON string, still escaped (see [`unescape`]), and
+/// UTF-8 for certain. Whoever needs it as `str` pays for that: most readers need only its length.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct Text<'a>(&'a [u8]);
+
+impl<'a> Text<'a> {
+    /// The caller has seen that they are ASCII.
+    #[inline]
+    pub(crate) fn from_ascii(bytes: &'a [u8]) -> Self {
+        debug_assert!(bytes.is_ascii());
+        Self(bytes)
+    }
+
+    /// Its UTF-8.
+    #[inline]
+    pub fn as_bytes(self) -> &'a [u8] {
+        self.0
+    }
+
+    /// The text itself. Takes time that grows with its length.
+    pub fn as_str(self) -> &'a str {
+        std::str::from_utf8(self.0).unwrap_or_default()
+    }
+
+    /// How many bytes it has.
+    #[inline]
+    pub fn len(self) -> usize {
+        self.0.len()
+    }
+
+    /// Is there none?
+    #[inline]
+    pub fn is_empty(self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl<'a> From<&'a str> for Text<'a> {
+    #[inline]
+    fn from(text: &'a str) -> Self {
+        Self(text.as_bytes())
+    }
+}
+
+impl fmt::Debug for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_str().fmt(f)
+    }
 }
 
 /// What an [`Output`] generated. If several: the first of this list.
@@ -56,11 +107,11 @@ pub enum OutputKind {
 
 /// An event without output that says how generation ended or what it used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Tail {
+pub struct Tail<'a> {
     /// Why generation ended.
     pub finish: Option<Finish>,
     /// Token counts.
-    pub usage: Option<Usage>,
+    pub usage: Option<&'a Usage>,
 }
 
 /// Why generation ended.

@@ -5,7 +5,7 @@
 //! ```text
 //!           head            body              sse               shape / dialect
 //!  bytes ─► status, ──────► framing ────────► event stream ───► what the event means ─► Signal
-//!           framing         content-length,   lines, blank      same as the last one
+//!           framing         content-length,   lines, blank      same as one before
 //!           content type    chunked, close    lines, comments   but for its text, or JSON
 //!             │                 │
 //!             │ not a stream    └─► collected (an error's text, a whole document)
@@ -37,7 +37,7 @@
 //!         read = &read[step.used..];
 //!         match step.item {
 //!             None => break, // the rest is kept inside: wait for the next read
-//!             Some(Signal::Event(Event::Output(output))) => text.push_str(output.text),
+//!             Some(Signal::Event(Event::Output(output))) => text.push_str(output.text.as_str()),
 //!             Some(Signal::Event(Event::Done)) => done = true,
 //!             Some(Signal::End) => ended = true,
 //!             Some(_) => {}
@@ -56,7 +56,9 @@ pub mod dialect;
 mod error;
 pub mod event;
 pub mod head;
-pub mod shape;
+mod memory;
+mod scan;
+mod shape;
 pub mod sse;
 
 pub use error::{Error, ErrorKind};

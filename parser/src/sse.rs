@@ -101,12 +101,16 @@ impl Sse {
     pub(crate) fn is_between_events(&self) -> bool {
         !self.after_cr
             && (self.given
-                || self.mark == 3 && self.line.is_empty() && !self.has_data && self.name.is_empty())
+                || self.mark % 3 == 0
+                    && self.line.is_empty()
+                    && !self.has_data
+                    && self.name.is_empty())
     }
 
     /// A whole event was read past this reader.
     #[inline]
     pub(crate) fn skip_event(&mut self) {
+        self.mark = 3;
         if self.given {
             self.clear();
         }
@@ -153,6 +157,7 @@ impl Sse {
         }
         let from = if rest.first() == Some(&b' ') { 6 } else { 5 };
         self.after_cr = blank == b'\r';
+        self.mark = 3;
         if self.given {
             self.clear();
         }

@@ -51,12 +51,12 @@ impl Known {
         let (finish, usage) = match event {
             Event::Output(output) => {
                 self.outputs.push(output.kind);
-                let text = unescape(output.text);
+                let text = unescape(output.text.as_str());
                 match output.kind {
                     OutputKind::ToolCall => self.tools.push_str(&text),
                     _ => self.content.push_str(&text),
                 }
-                self.reasoning.push_str(&unescape(output.reasoning));
+                self.reasoning.push_str(&unescape(output.reasoning.as_str()));
                 (output.finish, output.usage)
             }
             Event::Tail(tail) => (tail.finish, tail.usage),

@@ -224,7 +224,7 @@ fn both_names_of_the_same_reasoning_are_one_text() {
     let Event::Output(Output { reasoning, .. }) = decoder.event(Message { name: b"", data }) else {
         panic!("reasoning is output");
     };
-    assert_eq!(reasoning, "hm");
+    assert_eq!(reasoning.as_str(), "hm");
 }
 
 #[test]

@@ -242,12 +242,12 @@ impl Exchange {
         }
     }
 
-    fn note_end(&mut self, finish: Option<tokclock_parser::event::Finish>, usage: Option<Usage>) {
+    fn note_end(&mut self, finish: Option<tokclock_parser::event::Finish>, usage: Option<&Usage>) {
         if let Some(finish) = finish {
             self.settled.finish.get_or_insert(finish);
         }
         if let Some(usage) = usage {
-            self.settled.usage = Some(usage);
+            self.settled.usage = Some(*usage);
         }
     }
 

@@ -149,9 +149,15 @@ pub(super) fn lenient<'de, A: MapAccess<'de>, T: Take<'de>>(map: &mut A) -> Resu
     Ok(value)
 }
 
-/// A count, where one is given.
+/// The count that `json` is, if it is one.
+pub(super) fn count(json: &str) -> Option<u64> {
+    let mut count = Count(None);
+    fill(json, &mut count).ok()?;
+    count.0
+}
+
 #[derive(Default)]
-pub(super) struct Count(pub(super) Option<u64>);
+struct Count(Option<u64>);
 
 impl Take<'_> for Count {
     fn number(&mut self, number: u64) {

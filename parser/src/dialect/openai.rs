@@ -5,8 +5,9 @@ use std::marker::PhantomData;
 
 use serde::de::{MapAccess, SeqAccess};
 
-use super::lenient::{Count, Fill, Length, Take, fill, inside, lenient, raw, raw_string};
+use super::lenient::{Fill, Length, Take, count, fill, inside, lenient, raw, raw_string};
 use crate::event::{Fault, Finish, OutputKind, Usage, unescape};
+use crate::shape::{Count, Spots};
 
 /// What one JSON text holds.
 #[derive(Default)]
@@ -14,6 +15,8 @@ pub(super) struct Found<'a> {
     pub(super) choice: Choice<'a>,
     pub(super) usage: Option<Usage>,
     pub(super) fault: Option<Fault<'a>>,
+    /// What may differ in an event that means the same.
+    pub(super) spots: Spots<'a>,
 }
 
 /// What one choice, or several taken together, holds.
@@ -90,24 +93,28 @@ pub(super) fn read<'a, C: Take<'a> + Into<Choice<'a>>>(
     let fault = outer.error.or(outer
         .is_error
         .then_some(Fault { message: unescape(outer.message), code: code(outer.code) }));
-    Ok(Found { choice: outer.choices.all, usage: outer.usage.known(), fault })
+    let spots = Spots { idle: outer.idle, counts: outer.usage.written };
+    Ok(Found { choice: outer.choices.all, usage: outer.usage.known(), fault, spots })
 }
 
 /// The outermost object.
 struct Outer<'a, C> {
     choices: Choices<'a, C>,
-    usage: Counts,
+    usage: Counts<'a>,
     error: Option<Fault<'a>>,
     /// The older form of an error has `object: "error"` and its message beside it.
     is_error: bool,
     message: &'a str,
     code: &'a str,
+    /// Fields that mean nothing and differ between responses, or between all events.
+    idle: [&'a str; 3],
 }
 
 impl<C> Default for Outer<'_, C> {
     fn default() -> Self {
         let (choices, usage) = (Choices::default(), Counts::default());
-        Self { choices, usage, error: None, is_error: false, message: "", code: "" }
+        let (message, code, idle) = Default::default();
+        Self { choices, usage, error: None, is_error: false, message, code, idle }
     }
 }
 
@@ -120,6 +127,9 @@ impl<'de, C: Take<'de> + Into<Choice<'de>>> Take<'de> for Outer<'de, C> {
             "object" => self.is_error = raw_string(map)? == "error",
             "message" => self.message = raw_string(map)?,
             "code" => self.code = raw(map)?,
+            "id" => self.idle[0] = raw(map)?,
+            "created" => self.idle[1] = raw(map)?,
+            "obfuscation" => self.idle[2] = raw(map)?,
             _ => ().field(name, map)?,
         }
         Ok(())
@@ -152,27 +162,41 @@ impl<'de, C: Take<'de> + Into<Choice<'de>>> Take<'de> for Choices<'de, C> {
 
 /// The `usage` object.
 #[derive(Default)]
-struct Counts {
+struct Counts<'a> {
     usage: Usage,
+    /// The numbers as they are written, by [`Count`].
+    written: [&'a str; 5],
 }
 
-impl Counts {
+impl<'a> Counts<'a> {
+    fn number(&mut self, which: Count, json: &'a str) -> Option<u64> {
+        self.written[which as usize] = json;
+        count(json)
+    }
+
     fn known(&self) -> Option<Usage> {
         (self.usage != Usage::default()).then_some(self.usage)
     }
 }
 
-impl<'de> Take<'de> for Counts {
+impl<'de> Take<'de> for Counts<'de> {
     fn field<A: MapAccess<'de>>(&mut self, name: &str, map: &mut A) -> Result<(), A::Error> {
         match name {
-            "prompt_tokens" => self.usage.input_tokens = lenient::<_, Count>(map)?.0,
-            "completion_tokens" => self.usage.output_tokens = lenient::<_, Count>(map)?.0,
+            "prompt_tokens" => {
+                self.usage.input_tokens = self.number(Count::Input, raw(map)?);
+            }
+            "completion_tokens" => {
+                self.usage.output_tokens = self.number(Count::Output, raw(map)?);
+            }
             "completion_tokens_details" => {
-                self.usage.reasoning_tokens = lenient::<_, Details>(map)?.reasoning.0;
+                let details: Details<'_> = lenient(map)?;
+                self.usage.reasoning_tokens = self.number(Count::Reasoning, details.reasoning);
             }
             "prompt_tokens_details" => {
-                self.usage.cached_tokens = lenient::<_, Details>(map)?.cached.0;
+                let details: Details<'_> = lenient(map)?;
+                self.usage.cached_tokens = self.number(Count::Cached, details.cached);
             }
+            "total_tokens" => self.written[Count::Total as usize] = raw(map)?,
             _ => ().field(name, map)?,
         }
         Ok(())
@@ -180,16 +204,16 @@ impl<'de> Take<'de> for Counts {
 }
 
 #[derive(Default)]
-struct Details {
-    reasoning: Count,
-    cached: Count,
+struct Details<'a> {
+    reasoning: &'a str,
+    cached: &'a str,
 }
 
-impl<'de> Take<'de> for Details {
+impl<'de> Take<'de> for Details<'de> {
     fn field<A: MapAccess<'de>>(&mut self, name: &str, map: &mut A) -> Result<(), A::Error> {
         match name {
-            "reasoning_tokens" => self.reasoning = lenient(map)?,
-            "cached_tokens" => self.cached = lenient(map)?,
+            "reasoning_tokens" => self.reasoning = raw(map)?,
+            "cached_tokens" => self.cached = raw(map)?,
             _ => ().field(name, map)?,
         }
         Ok(())

@@ -4,60 +4,75 @@ use std::borrow::Cow;
 
 use super::openai::{Found, Pieces};
 use super::{Dialect, openai_chat, openai_completions};
-use crate::event::{Event, Fault, Malformed, Note, Output, OutputKind, Tail};
-use crate::shape::Shape;
+use crate::event::{Event, Fault, Malformed, Note, Output, OutputKind, Tail, Usage};
+use crate::memory::Memory;
+use crate::shape::Spots;
 use crate::sse::Message;
 
-/// Reads events and documents of one dialect. Keeps buffers and the shape of the last event.
+/// Reads events and documents of one dialect. Keeps buffers, and the shapes of events,
+/// which serve best if one decoder reads all responses of a server.
 #[derive(Debug, Clone)]
 pub struct Decoder {
     dialect: Dialect,
-    shape: Shape,
+    memory: Memory,
     /// Texts of one event that lie apart.
     joined: String,
     /// Data that was no UTF-8, repaired.
     repaired: String,
+    /// The counts of the event read last by JSON.
+    usage: Usage,
 }
 
 impl Decoder {
     /// A reader of this dialect.
     pub fn new(dialect: Dialect) -> Self {
-        Self { dialect, shape: Shape::default(), joined: String::new(), repaired: String::new() }
+        Self {
+            dialect,
+            memory: Memory::default(),
+            joined: String::new(),
+            repaired: String::new(),
+            usage: Usage::default(),
+        }
     }
 
-    /// Forgets the shape of the last event; buffers keep their memory.
-    pub fn reset(&mut self) {
-        self.shape.forget();
+    /// Forgets the shapes of all events: the next one is read as JSON.
+    pub fn forget(&mut self) {
+        self.memory.forget();
     }
 
     /// What one event of a stream means. Bytes that are no UTF-8 count as U+FFFD, as the standard
     /// for event streams has it.
     #[inline]
     pub fn event<'a>(&'a mut self, message: Message<'a>) -> Event<'a> {
-        if message.name.is_empty()
-            && let Some(output) = self.shape.read(message.data)
-        {
-            return Event::Output(output);
+        if !message.name.is_empty() {
+            return self.event_by_json(message);
         }
-        self.event_by_json(message)
+        if message.data == DONE.as_bytes() {
+            return Event::Done;
+        }
+        match self.memory.find(message.data) {
+            Some(fit) => self.memory.event(fit),
+            None => self.event_by_json(message),
+        }
     }
 
     /// The output of the event that `bytes` begins with, and the event's length: only if it is whole
     /// and like the last one.
     #[inline]
-    pub(crate) fn like_the_last<'a>(&self, bytes: &'a [u8]) -> Option<(Output<'a>, usize)> {
-        self.shape.read_wire(bytes)
+    pub(crate) fn like_the_last<'a>(&mut self, bytes: &'a [u8]) -> Option<(Output<'a>, usize)> {
+        self.memory.read_wire(bytes)
     }
 
     /// What a whole document means.
     pub fn document<'a>(&'a mut self, data: &'a [u8]) -> Event<'a> {
         let text = utf8(data, &mut self.repaired);
         match self.dialect.read(text) {
-            Ok(found) => judge(found, &mut self.joined),
+            Ok(found) => judge(found, &mut self.joined, &mut self.usage),
             Err(error) => Event::Malformed(place(text, &error)),
         }
     }
 
+    #[inline(never)]
     fn event_by_json<'a>(&'a mut self, message: Message<'a>) -> Event<'a> {
         let Message { name, data } = message;
         match name {
@@ -70,15 +85,19 @@ impl Decoder {
         if text.trim_ascii() == DONE {
             return Event::Done;
         }
+        let mut spots = Spots::default();
         let event = match self.dialect.read(text) {
-            Ok(found) => judge(found, &mut self.joined),
+            Ok(found) => {
+                spots = found.spots;
+                judge(found, &mut self.joined, &mut self.usage)
+            }
             // One router writes errors in the notation of its own language.
             Err(_) if text.starts_with("{'error'") => fault(text),
             Err(_) if name == b"error" => fault(text),
             Err(error) => Event::Malformed(place(text, &error)),
         };
         match event {
-            Event::Output(output) if name.is_empty() => self.shape.learn(data, &output),
+            _ if name.is_empty() => self.memory.learn(data, &event, &spots),
             Event::Fault(_) => {}
             _ if name == b"error" => return fault(text),
             _ => {}
@@ -113,11 +132,15 @@ fn utf8<'a>(data: &'a [u8], repaired: &'a mut String) -> &'a str {
 }
 
 /// An error outweighs output, output outweighs what else is there.
-fn judge<'a>(found: Found<'a>, joined: &'a mut String) -> Event<'a> {
+fn judge<'a>(found: Found<'a>, joined: &'a mut String, storage: &'a mut Usage) -> Event<'a> {
     if let Some(fault) = found.fault {
         return Event::Fault(fault);
     }
-    let (choice, usage) = (found.choice, found.usage);
+    let choice = found.choice;
+    let usage = found.usage.map(|usage| {
+        *storage = usage;
+        &*storage
+    });
     let kind = match choice.kind {
         Some(kind) => kind,
         None if !choice.reasoning.first.is_empty() => OutputKind::Reasoning,
@@ -130,6 +153,7 @@ fn judge<'a>(found: Found<'a>, joined: &'a mut String) -> Event<'a> {
     };
     let (text, reasoning) = join(&choice.text, &choice.reasoning, joined);
     let tokens = (choice.tokens > 0).then_some(choice.tokens);
+    let (text, reasoning) = (text.into(), reasoning.into());
     Event::Output(Output { kind, text, reasoning, tokens, finish: choice.finish, usage })
 }
 

@@ -26,15 +26,16 @@ impl From<&Event<'_>> for Meaning {
         match event {
             Event::Output(output) => Self::Output(
                 format!("{:?}", output.kind),
-                unescape(output.text).into(),
-                unescape(output.reasoning).into(),
+                unescape(output.text.as_str()).into(),
+                unescape(output.reasoning.as_str()).into(),
                 output.tokens.unwrap_or(0),
                 output.finish.map(|finish| finish.as_str().to_owned()),
-                output.usage,
+                output.usage.copied(),
             ),
-            Event::Tail(tail) => {
-                Self::Tail(tail.finish.map(|finish| finish.as_str().to_owned()), tail.usage)
-            }
+            Event::Tail(tail) => Self::Tail(
+                tail.finish.map(|finish| finish.as_str().to_owned()),
+                tail.usage.copied(),
+            ),
             Event::Fault(fault) => Self::Fault(
                 fault.message.clone().into_owned(),
                 fault.code.clone().map(|code| code.into_owned()),
