@@ -70,6 +70,8 @@ pub struct Answer {
     events: u64,
     done: bool,
     truncated: bool,
+    /// The last step was an event read at once, so all is as it must be for another.
+    steady: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,6 +125,7 @@ impl Answer {
             events: 0,
             done: false,
             truncated: false,
+            steady: false,
         }
     }
 
@@ -136,6 +139,7 @@ impl Answer {
         self.collected.clear();
         (self.used, self.events) = (0, 0);
         (self.collected_in_part, self.done, self.truncated) = (false, false, false);
+        self.steady = false;
     }
 
     /// Reads on: uses bytes up to the next signal, or all of them. Call it, with what is left of
@@ -147,7 +151,7 @@ impl Answer {
     /// Every [`ErrorKind`] but the two that only a close can show; the same again if called again.
     #[inline]
     pub fn next<'a>(&'a mut self, bytes: &'a [u8]) -> Result<Step<Signal<'a>>, Error> {
-        if self.phase == Phase::Body && self.mode == Mode::Events {
+        if self.steady || self.may_be_steady() {
             if bytes.is_empty() && self.body.waits() {
                 return Ok(Step { used: 0, item: None });
             }
@@ -155,9 +159,21 @@ impl Answer {
                 return Ok(Step { used, item: Some(Signal::Event(Event::Output(output))) });
             }
         }
+        self.steady = false;
         self.next_by_parts(bytes)
     }
 
+    /// Is the body a stream that is between two events and goes on?
+    #[inline]
+    fn may_be_steady(&self) -> bool {
+        self.phase == Phase::Body
+            && self.mode == Mode::Events
+            && !self.done
+            && self.events > 0
+            && self.sse.is_between_events()
+    }
+
+    #[inline(never)]
     fn next_by_parts<'a>(&'a mut self, bytes: &'a [u8]) -> Result<Step<Signal<'a>>, Error> {
         let (used, found) = match self.advance(bytes) {
             Ok(step) => step,
@@ -174,6 +190,7 @@ impl Answer {
     /// [`ErrorKind::ClosedEarly`] or [`ErrorKind::BodyTruncated`] if the response is not complete;
     /// what [`next`](Self::next) gave, if it gave an error.
     pub fn eof(&mut self) -> Result<Option<Signal<'_>>, Error> {
+        self.steady = false;
         match self.phase {
             Phase::Head => {
                 let error = self.cut_head();
@@ -252,9 +269,6 @@ impl Answer {
     /// by parts, only faster.
     #[inline]
     fn like_the_last<'a>(&mut self, bytes: &'a [u8]) -> Option<(usize, Output<'a>)> {
-        if self.done || self.events == 0 || !self.sse.is_between_events() {
-            return None;
-        }
         let (from, left) = self.body.glance(bytes)?;
         let rest = &bytes[from..];
         let data = match usize::try_from(left) {
@@ -267,7 +281,10 @@ impl Answer {
         }
         let to = from + length;
         let used = to + self.body.take(left - length as u64, &bytes[to..]);
-        self.sse.skip_event();
+        if !self.steady {
+            self.sse.skip_event();
+            self.steady = true;
+        }
         self.used += used;
         self.events += 1;
         Some((used, output))

@@ -255,6 +255,18 @@ impl Body {
 /// most eight digits, no extension, not the last chunk. All else is read byte by byte.
 #[inline]
 fn size_line(bytes: &[u8]) -> Option<(usize, u64)> {
+    // An event of a token is most often 16 to 4095 bytes long.
+    let (length, [a, b, c]) = match *bytes {
+        [b, c, b'\r', b'\n', ..] => (4, [b'0', b, c]),
+        [a, b, c, b'\r', b'\n', ..] => (5, [a, b, c]),
+        _ => return any_size_line(bytes),
+    };
+    let [a, b, c] = [a, b, c].map(|digit| u64::from(HEX[usize::from(digit)]));
+    let size = a << 8 | b << 4 | c;
+    (size > 0 && a | b | c <= 0xf).then_some((length, size))
+}
+
+fn any_size_line(bytes: &[u8]) -> Option<(usize, u64)> {
     let (mut size, mut digits) = (0, 0);
     for &byte in bytes.iter().take(8) {
         let value = HEX[usize::from(byte)];

@@ -112,7 +112,10 @@ impl Memory {
             return;
         }
         let misses = self.misses;
-        let at = match self.shapes[..self.known].iter().position(|known| known.shape.is_like(&self.next)) {
+        let at = match self.shapes[..self.known]
+            .iter()
+            .position(|known| known.shape.is_like(&self.next))
+        {
             Some(at) => at,
             None if misses >= MISSES_MAX && self.next.has_text() => self.hot,
             None if misses >= MISSES_MAX => return,
