@@ -55,7 +55,7 @@ impl Memory {
     #[inline]
     pub(crate) fn read_wire<'a>(&mut self, bytes: &'a [u8]) -> Option<(Output<'a>, usize)> {
         let found = self.shapes[..self.known].get(self.hot)?.shape.read_wire(bytes)?;
-        self.last = self.hot;
+        (self.last, self.misses) = (self.hot, 0);
         Some(found)
     }
 
@@ -64,7 +64,7 @@ impl Memory {
     pub(crate) fn find<'a>(&mut self, data: &'a [u8]) -> Option<Fit<'a>> {
         match self.shapes[..self.known].get(self.hot)?.shape.same(data) {
             Some(text) => {
-                self.last = self.hot;
+                (self.last, self.misses) = (self.hot, 0);
                 Some(Fit { shape: self.hot, text })
             }
             None => self.find_any(data),
@@ -137,5 +137,133 @@ impl Memory {
     fn oldest(&self) -> usize {
         let others = (0..self.known).filter(|at| *at != self.hot);
         others.min_by_key(|at| self.shapes[*at].met).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dialect::{Decoder, Dialect};
+    use crate::event::{Note, OutputKind};
+    use crate::sse::Message;
+
+    const CHAT: Dialect = Dialect::OpenaiChat;
+
+    fn event(decoder: &mut Decoder, data: &str) -> (String, bool) {
+        let found = decoder.finds(data.as_bytes());
+        (format!("{:?}", decoder.event(Message { name: b"", data: data.as_bytes() })), found)
+    }
+
+    /// A response of four events.
+    fn response(id: &str, created: u64, text: &str, count: u64) -> [String; 4] {
+        let around = |delta: &str, finish: &str, usage: &str| {
+            format!(
+                "{{\"id\":\"{id}\",\"created\":{created},\"choices\":[{{\"delta\":{{{delta}}},\
+                 \"finish_reason\":{finish}}}]{usage}}}"
+            )
+        };
+        let usage = format!(",\"usage\":{{\"prompt_tokens\":{count},\"total_tokens\":{created}}}");
+        [
+            around("\"role\":\"assistant\",\"content\":\"\"", "null", ""),
+            around(&format!("\"content\":\"{text}\""), "null", ""),
+            around("", "\"stop\"", ""),
+            around("", "null", &usage),
+        ]
+    }
+
+    #[test]
+    fn the_second_response_needs_no_json_whatever_its_id_and_counts() {
+        let mut decoder = Decoder::new(CHAT);
+        assert!(response("a", 1, "x", 7).iter().all(|data| !event(&mut decoder, data).1));
+        for (id, created, text, count) in
+            [("b", 2, "y", 8), ("", 1_764_000_000, "a longer text", 0), ("b-longer", 3, "é", 123)]
+        {
+            for data in response(id, created, text, count) {
+                let (read, found) = event(&mut decoder, &data);
+                assert!(found, "{data}");
+                assert_eq!(read, event(&mut Decoder::new(CHAT), &data).0);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_plain_id_or_number_is_left_to_json() {
+        let [_, data, _, tail] = response("ID", 5, "x", 7);
+        for (from, to) in [
+            ("\"ID\"", "\"I\\u0044\""),
+            ("\"ID\"", "\"é\""),
+            ("\"ID\"", "\"I\",\"error\":\"x\""),
+            ("\"ID\"", "7"),
+            (":5", ":05"),
+            (":5", ":"),
+            (":5", ":-5"),
+            (":5", ":5.0"),
+            (":5", ":1000000000000000000"),
+            (":7", ":07"),
+            (":7", ":null"),
+        ] {
+            let mut decoder = Decoder::new(CHAT);
+            for known in [&data, &tail] {
+                event(&mut decoder, known);
+            }
+            let other = if from == ":7" { &tail } else { &data }.replace(from, to);
+            let (read, found) = event(&mut decoder, &other);
+            assert!(!found, "{other}");
+            assert_eq!(read, event(&mut Decoder::new(CHAT), &other).0);
+        }
+    }
+
+    #[test]
+    fn an_id_elsewhere_or_the_first_of_two_is_no_hole() {
+        for (known, other) in [
+            (
+                "{\"x\":{\"id\":\"a\"},\"choices\":[{\"delta\":{\"content\":\"t\"}}]}",
+                "{\"x\":{\"id\":\"b\"},\"choices\":[{\"delta\":{\"content\":\"t\"}}]}",
+            ),
+            (
+                "{\"id\":\"a\",\"id\":\"a\",\"choices\":[{\"delta\":{\"content\":\"t\"}}]}",
+                "{\"id\":\"b\",\"id\":\"a\",\"choices\":[{\"delta\":{\"content\":\"t\"}}]}",
+            ),
+        ] {
+            let mut decoder = Decoder::new(CHAT);
+            event(&mut decoder, known);
+            assert!(event(&mut decoder, known).1);
+            assert!(!event(&mut decoder, other).1);
+        }
+    }
+
+    #[test]
+    fn counts_with_every_token_are_those_of_the_event_at_hand() {
+        let data = |text: &str, count: u64| {
+            format!(
+                "{{\"choices\":[{{\"delta\":{{\"content\":\"{text}\"}}}}],\
+                 \"usage\":{{\"completion_tokens\":{count}}}}}"
+            )
+        };
+        let mut decoder = Decoder::new(CHAT);
+        for count in 1..30 {
+            let data = data("x", count);
+            assert_eq!(decoder.finds(data.as_bytes()), count > 1);
+            let message = Message { name: b"", data: data.as_bytes() };
+            let Event::Output(output) = decoder.event(message) else { panic!("it has a text") };
+            assert_eq!(output.usage.and_then(|usage| usage.output_tokens), Some(count));
+            assert_eq!(output.kind, OutputKind::Content);
+        }
+    }
+
+    #[test]
+    fn events_that_are_all_different_cost_the_others_nothing() {
+        let mut decoder = Decoder::new(CHAT);
+        let known = response("a", 1, "x", 7);
+        for data in &known {
+            event(&mut decoder, data);
+        }
+        for number in 0..200 {
+            let data = format!("{{\"x\":[{number}],\"choices\":[{{\"text\":\"a\"}}]}}");
+            let message = Message { name: b"", data: data.as_bytes() };
+            assert_eq!(decoder.event(message), Event::Note(Note::Empty));
+        }
+        // The token's shape is the hot one, which stays.
+        assert!(event(&mut decoder, &response("b", 2, "y", 8)[1]).1);
     }
 }

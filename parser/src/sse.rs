@@ -101,7 +101,7 @@ impl Sse {
     pub(crate) fn is_between_events(&self) -> bool {
         !self.after_cr
             && (self.given
-                || self.mark % 3 == 0
+                || matches!(self.mark, 0 | 3)
                     && self.line.is_empty()
                     && !self.has_data
                     && self.name.is_empty())

@@ -30,7 +30,10 @@ enum Seen {
 }
 
 fn read(wire: &[u8], pieces: &[usize]) -> Vec<Seen> {
-    let mut answer = Answer::new(SETTINGS);
+    read_next(&mut Answer::new(SETTINGS), wire, pieces)
+}
+
+fn read_next(answer: &mut Answer, wire: &[u8], pieces: &[usize]) -> Vec<Seen> {
     let mut seen = Vec::new();
     let mut take = |signal: &Signal<'_>| {
         seen.push(match signal {
@@ -140,12 +143,27 @@ fn line_end() -> impl Strategy<Value = &'static str> {
 fn block() -> impl Strategy<Value = Vec<String>> {
     let text =
         select(&["a", " beta", "é", "\\n", "\\\"", "\\u00e9", "", "a longer text than most"]);
-    let output = text.prop_map(|text| {
-        format!(
-            "data: {{\"id\":\"c\",\"choices\":[{{\"delta\":{{\"content\":\"{text}\"}},\
-             \"finish_reason\":null}}]}}"
-        )
-    });
+    let id = select(&["c", "c", "c", "d", "", "e7f7", "é", "\\n", "x\",\"y\":\"z"]);
+    let created = select(&["1", "1", "2", "17", "01", "1.5", "null", "\"\""]);
+    let delta = prop_oneof![
+        6 => text.prop_map(|text| format!("\"content\":\"{text}\"")),
+        1 => Just("\"role\":\"assistant\",\"content\":\"\"".to_owned()),
+        1 => Just(String::new()),
+    ];
+    let finish = select(&["null", "null", "null", "\"stop\""]);
+    let count = select(&["1", "1", "20", "00", "2.0", "null", "999999999999999999"]);
+    let usage = prop_oneof![
+        3 => Just(String::new()),
+        1 => count.prop_map(|count| format!(",\"usage\":{{\"completion_tokens\":{count}}}")),
+    ];
+    let output = (id, created, delta, finish, usage).prop_map(
+        |(id, created, delta, finish, usage)| {
+            format!(
+                "data: {{\"id\":\"{id}\",\"created\":{created},\"choices\":[{{\"delta\":{{{delta}}},\
+                 \"finish_reason\":{finish}}}]{usage}}}"
+            )
+        },
+    );
     let other = select(&[
         r#"data:{"choices":[{"delta":{"role":"assistant"}}]}"#,
         r#"data: {"choices":[{"delta":{},"finish_reason":"stop"}]} "#,
@@ -288,6 +306,19 @@ proptest! {
         prop_assert_eq!(&read(&wire, &pieces), &expected);
         prop_assert_eq!(&read(&wire, &line_pieces(&wire, seed)), &expected);
         prop_assert_eq!(read(&wire, &vec![1; wire.len()]), expected);
+    }
+
+    #[test]
+    fn what_a_connection_has_read_changes_nothing_that_follows(
+        responses in vec((payload(), framed(), any::<u64>()), 2..6),
+    ) {
+        let mut answer = Answer::new(SETTINGS);
+        for (payload, framed, seed) in responses {
+            let wire = framed.wire(0, &payload);
+            answer.reset();
+            let seen = read_next(&mut answer, &wire, &line_pieces(&wire, seed));
+            prop_assert_eq!(seen, read_plainly(0, &payload));
+        }
     }
 
     #[test]

@@ -31,6 +31,21 @@ const TEXTS: &[&str] = &[
     "0123456789012345678901234567890123456789",
 ];
 
+const NUMBERS: &[&str] = &[
+    "",
+    "0",
+    "7",
+    "07",
+    "12",
+    "-3",
+    "1.5",
+    "1764000000",
+    "999999999999999999",
+    "1000000000000000000",
+    "18446744073709551615",
+    "18446744073709551616",
+];
+
 const VALUES: &[&str] = &[
     "null",
     "true",
@@ -99,11 +114,18 @@ fn choice() -> impl Strategy<Value = String> {
 
 fn event() -> impl Strategy<Value = String> {
     let counts = (0..5_u8).prop_map(|count| count.to_string());
-    let usage = object((select(&["prompt_tokens", "completion_tokens"]), counts));
+    let details = object((select(&["reasoning_tokens", "cached_tokens", "x"]), counts.clone()));
+    let names = &["prompt_tokens", "completion_tokens", "total_tokens"];
+    let usage = object(prop_oneof![
+        4 => (select(names), counts),
+        1 => named(&["prompt_tokens", "total_tokens", "prompt_tokens_details"]),
+        1 => (select(&["prompt_tokens_details", "completion_tokens_details"]), details),
+    ]);
     let outer = object(prop_oneof![
         8 => list(choice()).prop_map(|choices| ("choices", choices)),
-        1 => usage.prop_map(|usage| ("usage", usage)),
-        1 => named(&["id", "usage", "choices", "object", "x"]),
+        2 => usage.prop_map(|usage| ("usage", usage)),
+        2 => named(&["id", "created", "obfuscation", "usage", "choices", "object", "x"]),
+        1 => select(NUMBERS).prop_map(|number| ("created", number.to_owned())),
     ]);
     let error = object(prop_oneof![
         object(named(&["message", "code", "type"])).prop_map(|error| ("error", error)),
@@ -119,6 +141,10 @@ enum Next {
     New(String),
     /// One of its texts replaced.
     Text(Index, &'static str),
+    /// One of its numbers replaced.
+    Number(Index, &'static str),
+    /// An earlier event again, so that several kinds of event take turns.
+    Again(Index),
     /// A byte put in, or in place of another.
     Byte(Index, u8, bool),
     /// Cut short.
@@ -131,14 +157,16 @@ fn next() -> impl Strategy<Value = Next> {
     prop_oneof![
         2 => event().prop_map(Next::New),
         6 => (any::<Index>(), select(TEXTS)).prop_map(|(at, text)| Next::Text(at, text)),
+        3 => (any::<Index>(), select(NUMBERS)).prop_map(|(at, new)| Next::Number(at, new)),
+        3 => any::<Index>().prop_map(Next::Again),
         3 => (any::<Index>(), bytes, any::<bool>()).prop_map(|(at, byte, put)| Next::Byte(at, byte, put)),
         1 => any::<Index>().prop_map(Next::Cut),
     ]
 }
 
 impl Next {
-    fn after(&self, last: &[u8]) -> Vec<u8> {
-        let mut data = last.to_vec();
+    fn after(&self, past: &[Vec<u8>]) -> Vec<u8> {
+        let mut data = past.last().cloned().unwrap_or_default();
         match self {
             Self::New(new) => return new.clone().into_bytes(),
             _ if data.is_empty() => {}
@@ -155,6 +183,17 @@ impl Next {
                     data.splice(quotes[first] + 1..quotes[first + 1], text.bytes());
                 }
             }
+            Self::Number(at, new) => {
+                let is_digit = |at: &usize| data[*at].is_ascii_digit();
+                let digits: Vec<usize> = (0..data.len()).filter(is_digit).collect();
+                if !digits.is_empty() {
+                    let inside = digits[at.index(digits.len())];
+                    let to = (inside..data.len()).find(|at| !is_digit(at)).unwrap_or(data.len());
+                    let from = (0..inside).rfind(|at| !is_digit(at)).map_or(0, |before| before + 1);
+                    data.splice(from..to, new.bytes());
+                }
+            }
+            Self::Again(at) => return at.get(past).clone(),
             Self::Byte(at, byte, true) => data.insert(at.index(data.len()), *byte),
             Self::Byte(at, byte, false) => {
                 let at = at.index(data.len());
@@ -174,11 +213,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1500))]
 
     #[test]
-    fn any_sequence_of_events_reads_as_each_alone(dialect in dialect(), steps in vec(next(), 1..24)) {
+    fn any_sequence_of_events_reads_as_each_alone(dialect in dialect(), steps in vec(next(), 1..40)) {
         let mut remembers = Decoder::new(dialect);
-        let mut data = Vec::new();
+        let mut past = Vec::new();
         for step in steps {
-            data = step.after(&data);
+            let data = step.after(&past);
+            past.push(data.clone());
             let message = Message { name: b"", data: &data };
             let mut alone = Decoder::new(dialect);
             let expected = alone.event(message);

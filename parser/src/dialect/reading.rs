@@ -63,6 +63,12 @@ impl Decoder {
         self.memory.read_wire(bytes)
     }
 
+    /// Is this the data of an event that needs no JSON reader?
+    #[cfg(test)]
+    pub(crate) fn finds(&self, data: &[u8]) -> bool {
+        self.memory.clone().find(data).is_some()
+    }
+
     /// What a whole document means.
     pub fn document<'a>(&'a mut self, data: &'a [u8]) -> Event<'a> {
         let text = utf8(data, &mut self.repaired);
