@@ -40,8 +40,10 @@ pub(crate) struct Fit<'a> {
 /// A response has a role, tokens, an end and counts; reasoning, tool calls and refusals differ.
 const SHAPES_MAX: usize = 8;
 
-/// From here on the events seem to be all different, and only the last shape is tried and replaced.
+/// From here on the events seem to be all different: only the likely shapes are tried, and only the
+/// hot one is replaced, by every eighth event, since what is learned in vain costs time as well.
 const MISSES_MAX: u32 = 16;
+const LEARN_EVERY: u32 = 8;
 
 impl Memory {
     /// Knows nothing again; buffers keep their memory.
@@ -108,17 +110,18 @@ impl Memory {
 
     /// Learns the shape of `data`, which was read as `event`.
     pub(crate) fn learn(&mut self, data: &[u8], event: &Event<'_>, spots: &Spots<'_>) {
-        if !self.next.learn(data, event, spots) {
+        let misses = self.misses;
+        let rarely = misses >= MISSES_MAX;
+        if rarely && !misses.is_multiple_of(LEARN_EVERY) || !self.next.learn(data, event, spots) {
             return;
         }
-        let misses = self.misses;
         let at = match self.shapes[..self.known]
             .iter()
             .position(|known| known.shape.is_like(&self.next))
         {
             Some(at) => at,
-            None if misses >= MISSES_MAX && self.next.has_text() => self.hot,
-            None if misses >= MISSES_MAX => return,
+            None if rarely && self.next.has_text() => self.hot,
+            None if rarely => return,
             None if self.known < SHAPES_MAX => {
                 if self.known == self.shapes.len() {
                     self.shapes.push(Known::default());
@@ -265,5 +268,17 @@ mod tests {
         }
         // The token's shape is the hot one, which stays.
         assert!(event(&mut decoder, &response("b", 2, "y", 8)[1]).1);
+    }
+
+    #[test]
+    fn after_many_different_events_a_shape_is_learned_again() {
+        let mut decoder = Decoder::new(CHAT);
+        for number in 0..100 {
+            let data =
+                format!("{{\"choices\":[{{\"delta\":{{\"content\":\"a\"}},\"x\":[{number}]}}]}}");
+            assert!(!event(&mut decoder, &data).1);
+        }
+        let alike = (0..20).filter(|_| event(&mut decoder, &response("b", 2, "y", 8)[1]).1);
+        assert!(alike.count() >= 11);
     }
 }
