@@ -116,6 +116,10 @@ impl Exchange {
             };
             rest = rest.get(step.used..).unwrap_or_default();
             let Some(signal) = step.item else { break Progress::Open };
+            if let Signal::Event(Event::Output(output)) = &signal {
+                self.on_output(output, at.arrival, &mut read);
+                continue;
+            }
             if self.on_signal(&signal, at.arrival, !rest.is_empty(), &mut read) {
                 // Anything after the end belongs to no request.
                 break Progress::Ended { clean: rest.is_empty() };
@@ -181,7 +185,10 @@ impl Exchange {
     fn on_output(&mut self, output: &Output<'_>, at: u64, read: &mut Reading) {
         self.note_end(output.finish, output.usage);
         if self.keep_text {
-            self.settled.text.extend_from_slice(output.text.as_bytes());
+            // The name and arguments of a tool call are no part of the answer's text.
+            if output.kind != OutputKind::ToolCall {
+                self.settled.text.extend_from_slice(output.text.as_bytes());
+            }
             self.settled.reasoning.extend_from_slice(output.reasoning.as_bytes());
         }
         let known = self.tokens_of(output);
