@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::feed::{FeedEnd, feed, feed_closed, feed_open};
 use super::setup::{ReactorSetup, Start, users_of};
-use super::thread::spawn_low;
+use super::thread::{Standing, spawn_low};
 use super::{Control, DriverName, Ended, Reactor, RecorderPlan};
 use crate::clock::RunClock;
 use crate::plan::Plan;
@@ -32,6 +32,8 @@ pub(crate) struct Crew {
     primed: mpsc::Receiver<()>,
     feeder: JoinHandle<()>,
     pub(crate) writer_rings: Vec<WriterRings>,
+    /// The standing that the writer shall have.
+    pub(crate) writer: Arc<Standing>,
 }
 
 impl Crew {
@@ -47,11 +49,12 @@ impl Crew {
         let mut parts = Vec::new();
         let mut go = Vec::new();
         let mut writer_rings = Vec::new();
+        let writer = Arc::new(Standing::default());
+        let standing = Arc::new(Standing::default());
         for (number, cpu) in cpus.iter().enumerate() {
             let users = users_of(workload, number as u64, reactors);
-            let depth = workload.load.is_closed().then_some(users.len() as u64);
-            let (feed, end, bell) = feed(depth)?;
-            let (recorder_rings, writer) = rings(RECORD_RING);
+            let (feed, end, bell) = feed()?;
+            let (recorder_rings, writer_ends) = rings(RECORD_RING);
             let (said_go, go_in) = mpsc::channel();
             parts.push(Reactor {
                 setup: Arc::new(ReactorSetup::new(workload, number as u64, reactors, *cpu)),
@@ -66,21 +69,22 @@ impl Crew {
                     ramp_ns: workload.load.ramp_ns(),
                 },
                 users,
+                writer: Arc::clone(&writer),
                 ready: said_ready.clone(),
                 go: go_in,
             });
             ends.push(end);
             go.push(said_go);
-            writer_rings.push(writer);
+            writer_rings.push(writer_ends);
         }
         let (said_primed, primed) = mpsc::channel();
-        let feeder = spawn_feeder(workload, plan, ends, said_primed)?;
+        let feeder = spawn_feeder(workload, plan, ends, &standing, said_primed)?;
         let mut running = Vec::new();
         for mut reactor in parts {
-            reactor.feed.serve_by(feeder.thread().clone());
+            reactor.feed.serve_by(feeder.thread().clone(), Arc::clone(&standing));
             running.push(reactor.spawn()?);
         }
-        Ok(Self { reactors: running, ready, go, primed, feeder, writer_rings })
+        Ok(Self { reactors: running, ready, go, primed, feeder, writer_rings, writer })
     }
 
     /// Waits until the first bodies are rendered and every reactor is warm. All run on the same
@@ -122,18 +126,19 @@ fn spawn_feeder(
     workload: &Workload,
     plan: &Arc<Plan>,
     ends: Vec<FeedEnd>,
+    standing: &Arc<Standing>,
     primed: mpsc::Sender<()>,
 ) -> io::Result<JoinHandle<()>> {
     let plan = Arc::clone(plan);
     let is_closed = workload.load.is_closed();
-    spawn_low("feeder", move || {
+    spawn_low("feeder", Arc::clone(standing), move |standing| {
         let primed = move || {
             let _ = primed.send(());
         };
         if is_closed {
-            feed_closed(&plan, ends, primed);
+            feed_closed(&plan, ends, standing, primed);
         } else {
-            feed_open(&plan, ends, primed);
+            feed_open(&plan, ends, standing, primed);
         }
     })
 }
@@ -146,11 +151,16 @@ pub(crate) struct Writer<N> {
 
 impl<N: Annotate + Send + 'static> Writer<N> {
     /// Starts it. If it cannot write, the run is ended by `control`.
-    pub(crate) fn spawn(mut spill: Spill<N>, control: Arc<Control>) -> io::Result<Self> {
+    pub(crate) fn spawn(
+        mut spill: Spill<N>,
+        standing: Arc<Standing>,
+        control: Arc<Control>,
+    ) -> io::Result<Self> {
         let (over, ended) = mpsc::channel();
-        let thread = spawn_low("writer", move || {
+        let thread = spawn_low("writer", standing, move |standing| {
             while ended.recv_timeout(WRITER_NAP) == Err(mpsc::RecvTimeoutError::Timeout) {
                 spill.turn();
+                standing.lower();
                 if spill.has_failed() {
                     control.stop();
                 }

@@ -216,21 +216,26 @@ impl Exchange {
     /// Tokens that this event is known to carry; 0 if unknown.
     #[inline]
     fn tokens_of(&mut self, output: &Output<'_>) -> u32 {
-        let ids = output.tokens.unwrap_or(0);
-        self.token_ids += u64::from(ids);
-        if ids > 0 {
+        if let Some(ids) = output.tokens {
+            self.token_ids += u64::from(ids);
             return ids;
         }
-        let Some(total) = output.usage.and_then(|usage| usage.output_tokens) else { return 0 };
+        match output.usage {
+            Some(usage) => self.tokens_since(usage),
+            None => 0,
+        }
+    }
+
+    /// Tokens since the last event, by a count that comes with every event; 0 if it does not.
+    fn tokens_since(&mut self, usage: &Usage) -> u32 {
+        let Some(total) = usage.output_tokens else { return 0 };
         let since = total.saturating_sub(self.running_tokens);
         self.running_tokens = total;
         // A usage that rides on the last output alone is a total and tells nothing of this event.
-        if self.settled.events > 0
-            && self.settled.chunks.last().is_some_and(|last| last.tokens == 0)
-        {
-            return 0;
+        match self.settled.chunks.last() {
+            Some(last) if last.tokens == 0 => 0,
+            _ => u32::try_from(since).unwrap_or(u32::MAX),
         }
-        u32::try_from(since).unwrap_or(u32::MAX)
     }
 
     fn on_event(&mut self, event: &Event<'_>, at: u64, read: &mut Reading) {

@@ -2,16 +2,17 @@
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::thread::Thread;
 use std::time::Duration;
 
 use rtrb::{Consumer, Producer};
 
-use super::{socket, thread};
+use super::socket;
+use super::thread::Standing;
 use crate::plan::Plan;
 
-/// Requests that an open loop keeps ready, per reactor.
+/// Requests kept ready, per reactor.
 const READY_MAX: usize = 1024;
 /// Bytes of rendered requests kept ready, per reactor.
 const READY_BYTES_MAX: u64 = 8 << 20;
@@ -44,8 +45,6 @@ pub(crate) struct FeedState {
     taken_bytes: AtomicU64,
     /// The feeder shall end.
     stop: AtomicBool,
-    /// The feeder's thread as the kernel numbers it; 0 before it runs.
-    feeder: AtomicI32,
 }
 
 /// The reactor's side.
@@ -53,7 +52,7 @@ pub(crate) struct Feed {
     ring: Consumer<Prepared>,
     buffers: Producer<Vec<u8>>,
     state: Arc<FeedState>,
-    feeder: Option<Thread>,
+    feeder: Option<(Thread, Arc<Standing>)>,
 }
 
 /// The feeder's side of one reactor.
@@ -76,24 +75,19 @@ pub(crate) enum Served {
     Finished,
 }
 
-/// Both sides for one reactor of a closed loop with so many users, or of an open loop (`None`); and
-/// the descriptor of its bell.
+/// Both sides for one reactor, and the descriptor of its bell.
 ///
 /// # Errors
 /// When no descriptor is left.
-pub(crate) fn feed(users: Option<u64>) -> std::io::Result<(Feed, FeedEnd, OwnedFd)> {
-    let depth = users.map_or(READY_MAX, |users| {
-        usize::try_from(users.saturating_mul(2)).unwrap_or(READY_MAX).clamp(16, READY_MAX)
-    });
-    let (give, ring) = rtrb::RingBuffer::new(depth);
-    let (buffers, back) = rtrb::RingBuffer::new(depth * 2);
+pub(crate) fn feed() -> std::io::Result<(Feed, FeedEnd, OwnedFd)> {
+    let (give, ring) = rtrb::RingBuffer::new(READY_MAX);
+    let (buffers, back) = rtrb::RingBuffer::new(READY_MAX * 2);
     let state = Arc::new(FeedState {
         hungry: AtomicBool::new(false),
         asleep: AtomicBool::new(false),
         finished: AtomicBool::new(false),
         taken_bytes: AtomicU64::new(0),
         stop: AtomicBool::new(false),
-        feeder: AtomicI32::new(0),
     });
     let bell = socket::eventfd(0)?;
     let listen = bell.try_clone()?;
@@ -104,8 +98,8 @@ pub(crate) fn feed(users: Option<u64>) -> std::io::Result<(Feed, FeedEnd, OwnedF
 
 impl Feed {
     /// Tells whom to wake.
-    pub(crate) fn serve_by(&mut self, feeder: Thread) {
-        self.feeder = Some(feeder);
+    pub(crate) fn serve_by(&mut self, feeder: Thread, standing: Arc<Standing>) {
+        self.feeder = Some((feeder, standing));
     }
 
     /// The next request of this reactor.
@@ -113,9 +107,7 @@ impl Feed {
         loop {
             if let Ok(prepared) = self.ring.pop() {
                 self.state.taken_bytes.fetch_add(prepared.bytes.len() as u64, Relaxed);
-                if self.ring.slots() * 2 <= self.ring.buffer().capacity() {
-                    self.wake();
-                }
+                self.mind_the_level();
                 return Served::Request(prepared);
             }
             if self.state.finished.load(SeqCst) {
@@ -127,8 +119,7 @@ impl Feed {
             }
             self.state.hungry.store(true, SeqCst);
             if self.ring.is_empty() && !self.state.finished.load(SeqCst) {
-                // Whoever else uses the core may have kept the feeder from it.
-                thread::raise(self.state.feeder.load(Relaxed));
+                self.raise();
                 self.wake();
                 return Served::NotYet;
             }
@@ -147,11 +138,31 @@ impl Feed {
         self.wake();
     }
 
+    /// Wakes the feeder at half, and sees to it that it runs at a quarter.
+    fn mind_the_level(&self) {
+        let (ready, all) = (self.ring.slots(), self.ring.buffer().capacity());
+        if ready <= all / 2 {
+            self.wake();
+        }
+        if ready <= all / 4 {
+            self.raise();
+        }
+    }
+
     fn wake(&self) {
         if self.state.asleep.load(SeqCst)
-            && let Some(feeder) = &self.feeder
+            && let Some((feeder, _)) = &self.feeder
         {
             feeder.unpark();
+        }
+    }
+
+    fn raise(&self) {
+        // Near the end of the plan the ring is low for good.
+        if !self.state.finished.load(Relaxed)
+            && let Some((_, standing)) = &self.feeder
+        {
+            standing.raise();
         }
     }
 }
@@ -202,11 +213,16 @@ impl FeedEnd {
 
 /// Feeds all reactors of an open loop: request *i* goes to reactor *i mod n*, in order. Calls `primed`
 /// when all rings are full for the first time.
-pub(crate) fn feed_open(plan: &Plan, mut ends: Vec<FeedEnd>, primed: impl FnOnce()) {
+pub(crate) fn feed_open(
+    plan: &Plan,
+    mut ends: Vec<FeedEnd>,
+    standing: &Standing,
+    primed: impl FnOnce(),
+) {
     let reactors = ends.len() as u64;
     let total = plan.total().unwrap_or(u64::MAX);
     let mut next: Vec<u64> = (0..reactors).collect();
-    run(&mut ends, primed, |end, reactor| {
+    run(&mut ends, standing, primed, |end, reactor| {
         let index = next[reactor];
         if index >= total {
             return Fed::Finished;
@@ -223,11 +239,16 @@ pub(crate) fn feed_open(plan: &Plan, mut ends: Vec<FeedEnd>, primed: impl FnOnce
 /// Feeds all reactors of a closed loop: the next request goes to whichever has room, so that exactly
 /// as many go out as were asked for. Towards the end rings are kept short, so that no reactor sits on
 /// requests while the users of another have none.
-pub(crate) fn feed_closed(plan: &Plan, mut ends: Vec<FeedEnd>, primed: impl FnOnce()) {
+pub(crate) fn feed_closed(
+    plan: &Plan,
+    mut ends: Vec<FeedEnd>,
+    standing: &Standing,
+    primed: impl FnOnce(),
+) {
     let reactors = ends.len() as u64;
     let total = plan.total().unwrap_or(u64::MAX);
     let mut next = 0_u64;
-    run(&mut ends, primed, |end, _| {
+    run(&mut ends, standing, primed, |end, _| {
         let left = total - next;
         if left == 0 {
             return Fed::Finished;
@@ -252,13 +273,11 @@ enum Fed {
 /// Goes round all reactors until each is finished or stopped, and sleeps when all are full.
 fn run(
     ends: &mut [FeedEnd],
+    standing: &Standing,
     primed: impl FnOnce(),
     mut step: impl FnMut(&mut FeedEnd, usize) -> Fed,
 ) {
     let mut primed = Some(primed);
-    for end in ends.iter() {
-        end.state.feeder.store(thread::current(), Relaxed);
-    }
     let mut over = vec![false; ends.len()];
     while over.contains(&false) {
         let mut gave = false;
@@ -284,7 +303,7 @@ fn run(
             primed();
         }
         if !gave && over.contains(&false) {
-            nap(ends, &mut step, &mut over);
+            nap(ends, standing, &mut step, &mut over);
         }
     }
     if let Some(primed) = primed {
@@ -294,7 +313,12 @@ fn run(
 
 /// Sleeps until a reactor asks. Announces the sleep first and looks once more, so that no call is
 /// missed.
-fn nap(ends: &mut [FeedEnd], step: &mut impl FnMut(&mut FeedEnd, usize) -> Fed, over: &mut [bool]) {
+fn nap(
+    ends: &mut [FeedEnd],
+    standing: &Standing,
+    step: &mut impl FnMut(&mut FeedEnd, usize) -> Fed,
+    over: &mut [bool],
+) {
     for end in ends.iter() {
         end.sleeps(true);
     }
@@ -313,7 +337,7 @@ fn nap(ends: &mut [FeedEnd], step: &mut impl FnMut(&mut FeedEnd, usize) -> Fed, 
         }
     }
     if !gave {
-        thread::lower();
+        standing.lower();
         std::thread::park_timeout(NAP);
     }
     for end in ends.iter() {

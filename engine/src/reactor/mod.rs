@@ -46,6 +46,7 @@ use self::core::{Core, Shared};
 use self::driver::Driver;
 use self::feed::Feed;
 use self::setup::ReactorSetup;
+use self::thread::Standing;
 use crate::clock::{self, RunClock};
 use crate::plan::Plan;
 use crate::record::{
@@ -53,7 +54,7 @@ use crate::record::{
 };
 
 /// How often a reactor looks after itself while requests are issued, at most, ns.
-const TICK_MAX_NS: u64 = 50_000_000;
+const TICK_MAX_NS: u64 = 20_000_000;
 /// And when the run is about to end.
 const TICK_END: Duration = Duration::from_millis(2);
 /// How long connections may take to close when all is over.
@@ -77,6 +78,8 @@ pub(crate) struct Reactor {
     pub(crate) recorder: RecorderPlan,
     /// Starts of this reactor's users, ns after the load's begin (closed loop).
     pub(crate) users: Vec<u64>,
+    /// The writer's standing: raised when it is behind.
+    pub(crate) writer: Arc<Standing>,
     /// Says which driver runs, once the reactor is warm.
     pub(crate) ready: Sender<io::Result<DriverName>>,
     /// Says when to begin.
@@ -133,8 +136,7 @@ impl Reactor {
         let recorder = Recorder::new(setup, self.rings);
         let cpu_before = clock::thread_cpu_ns();
         let wall_before = clock::monotonic_ns();
-        let core =
-            Core::new(Arc::clone(&self.setup), start, self.clock.clone(), recorder, self.feed);
+        let core = Core::new(self.setup, start, self.clock, recorder, self.feed, self.writer);
         let schedule = Schedule { plan: self.plan, users: self.users };
         let driven = driver.block_on(drive(Rc::clone(&core), self.bell, schedule));
         if let Err(error) = driven {

@@ -63,6 +63,9 @@ impl Core {
         let last_coalesced = conn.exchange.last_coalesced();
         self.recorder.settle(&mut conn.exchange.settled, now, last_coalesced);
         self.in_flight = self.in_flight.saturating_sub(1);
+        if self.recorder.is_filling() {
+            self.writer.raise();
+        }
     }
 
     /// A request that was never written is over.

@@ -1,39 +1,57 @@
-//! Low-priority threads beside the reactors.
+//! Threads beside the reactors: they yield to them, unless a reactor waits for their work.
 
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::Relaxed};
 use std::thread::JoinHandle;
 
-/// Starts a thread that yields to reactors: where it must share a core with one, it runs only when
-/// that waits.
+/// The priority of one such thread, changed by itself and by reactors.
+///
+/// Where it must share a core with a reactor, a low thread runs only when that waits, so a core that
+/// is nearly full starves it; whoever needs its work raises it to a fair share.
+#[derive(Debug, Default)]
+pub(crate) struct Standing {
+    /// The thread as the kernel numbers it; 0 before it runs.
+    thread: AtomicI32,
+    raised: AtomicBool,
+}
+
+impl Standing {
+    /// Gives the thread its fair share until it [lowers](Self::lower) itself.
+    pub(crate) fn raise(&self) {
+        let thread = self.thread.load(Relaxed);
+        if thread != 0 && !self.raised.swap(true, Relaxed) {
+            set(thread, libc::SCHED_OTHER);
+        }
+    }
+
+    /// Lets the thread run only when no other wants its core. Called by itself.
+    pub(crate) fn lower(&self) {
+        if self.raised.swap(false, Relaxed) {
+            set(0, libc::SCHED_IDLE);
+        }
+    }
+
+    fn enter(&self) {
+        // SAFETY: a plain system call.
+        self.thread.store(unsafe { libc::gettid() }, Relaxed);
+        set(0, libc::SCHED_IDLE);
+    }
+}
+
+/// Starts a thread of low standing.
 ///
 /// # Errors
 /// When no thread can be started.
 pub(crate) fn spawn_low<T: Send + 'static>(
     name: &str,
-    work: impl FnOnce() -> T + Send + 'static,
+    standing: Arc<Standing>,
+    work: impl FnOnce(&Standing) -> T + Send + 'static,
 ) -> io::Result<JoinHandle<T>> {
     std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-        lower();
-        work()
+        standing.enter();
+        work(&standing)
     })
-}
-
-/// The calling thread as the kernel numbers it.
-pub(crate) fn current() -> i32 {
-    // SAFETY: a plain system call.
-    unsafe { libc::gettid() }
-}
-
-/// Lets the calling thread run only when no other wants its core.
-pub(crate) fn lower() {
-    set(0, libc::SCHED_IDLE);
-}
-
-/// Gives a [lowered](lower) thread its fair share again; 0 is nobody.
-pub(crate) fn raise(thread: i32) {
-    if thread != 0 {
-        set(thread, libc::SCHED_OTHER);
-    }
 }
 
 fn set(thread: i32, policy: i32) {

@@ -16,6 +16,8 @@ pub struct Spill<N> {
     file: BufWriter<File>,
     rings: Vec<WriterRings>,
     pooled: Pooled,
+    /// One line, before it is written.
+    line: Vec<u8>,
     notes: N,
     /// The first failure to write; what comes after it is lost and counted.
     failed: Option<io::Error>,
@@ -29,7 +31,8 @@ impl<N: Annotate> Spill<N> {
     /// Those of creating it.
     pub fn create(path: &Path, rings: Vec<WriterRings>, notes: N) -> io::Result<Self> {
         let file = BufWriter::with_capacity(BUFFER_BYTES, File::create(path)?);
-        Ok(Self { file, rings, pooled: Pooled::default(), notes, failed: None, lost: 0 })
+        let (pooled, line) = (Pooled::default(), Vec::new());
+        Ok(Self { file, rings, pooled, line, notes, failed: None, lost: 0 })
     }
 
     /// Takes all that is there now and hands it to the kernel. Returns how many requests that were.
@@ -91,9 +94,12 @@ impl<N: Annotate> Spill<N> {
             return;
         }
         let row = settled.row(&self.notes);
-        let written = serde_json::to_writer(&mut self.file, &row)
-            .map_err(io::Error::from)
-            .and_then(|()| self.file.write_all(b"\n"));
+        self.line.clear();
+        let written =
+            serde_json::to_writer(&mut self.line, &row).map_err(io::Error::from).and_then(|()| {
+                self.line.push(b'\n');
+                self.file.write_all(&self.line)
+            });
         if let Err(error) = written {
             self.failed = Some(error);
         }

@@ -91,7 +91,8 @@ pub fn run(
         Spill::create(&requests, rings, notes).map_err(|error| write_error(&requests, &error))?;
     let begin = clock.now() + 1_000_000;
     let window = Arc::new(Window::new(&workload.stop, begin));
-    let writer = Writer::spawn(spill, Arc::clone(control)).map_err(host_error)?;
+    let writer =
+        Writer::spawn(spill, Arc::clone(&crew.writer), Arc::clone(control)).map_err(host_error)?;
     progress.begin(workload, &gauges, plan.total());
     crew.go(gauges.iter().map(|gauge| Start {
         begin,
