@@ -25,6 +25,8 @@ fn a_closed_loop_sends_exactly_what_was_asked_for_and_never_more_at_once() {
         assert_eq!(at_server, Some(7));
         assert_eq!(ran.rows.len(), 50);
         assert!(ran.rows.iter().all(|row| row.outcome == Outcome::Ok));
+        let starved: u64 = ran.facts.tallies.iter().map(|tally| tally.feed_starved).sum();
+        assert_eq!(starved, 0, "the bodies were there before the users");
         let indices: Vec<u64> = ran.rows.iter().map(|row| row.index).collect();
         assert_eq!(indices, (0..50).collect::<Vec<_>>(), "every index once");
     }

@@ -131,7 +131,7 @@ impl Core {
         match self.feed.next() {
             Served::Request(prepared) => self.admit(Request::new(prepared, due, None)),
             Served::NotYet => {
-                self.recorder.tally().feed_starved += 1;
+                self.count_starved();
                 self.hungry.push_back(due);
             }
             Served::Finished => {}
@@ -151,10 +151,16 @@ impl Core {
         match self.feed.next() {
             Served::Request(prepared) => self.take_user(Request::new(prepared, at, None)),
             Served::NotYet => {
-                self.recorder.tally().feed_starved += 1;
+                self.count_starved();
                 self.hungry.push_back(at);
             }
             Served::Finished => {}
+        }
+    }
+
+    fn count_starved(&mut self) {
+        if !self.feed.is_ending() {
+            self.recorder.tally().feed_starved += 1;
         }
     }
 

@@ -39,6 +39,8 @@ pub(crate) struct FeedState {
     hungry: AtomicBool,
     /// The feeder sleeps.
     asleep: AtomicBool,
+    /// Rings are kept short on purpose: the plan is near its end.
+    ending: AtomicBool,
     /// No request will follow.
     finished: AtomicBool,
     /// Bytes that the reactor has taken.
@@ -85,6 +87,7 @@ pub(crate) fn feed() -> std::io::Result<(Feed, FeedEnd, OwnedFd)> {
     let state = Arc::new(FeedState {
         hungry: AtomicBool::new(false),
         asleep: AtomicBool::new(false),
+        ending: AtomicBool::new(false),
         finished: AtomicBool::new(false),
         taken_bytes: AtomicU64::new(0),
         stop: AtomicBool::new(false),
@@ -126,6 +129,11 @@ impl Feed {
         }
     }
 
+    /// Whether an empty ring is on purpose, and no sign of a slow feeder.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.state.ending.load(Relaxed)
+    }
+
     /// Gives a buffer back.
     pub(crate) fn give_back(&mut self, mut bytes: Vec<u8>) {
         bytes.clear();
@@ -160,6 +168,7 @@ impl Feed {
     fn raise(&self) {
         // Near the end of the plan the ring is low for good.
         if !self.state.finished.load(Relaxed)
+            && !self.state.ending.load(Relaxed)
             && let Some((_, standing)) = &self.feeder
         {
             standing.raise();
@@ -253,7 +262,10 @@ pub(crate) fn feed_closed(
         if left == 0 {
             return Fed::Finished;
         }
-        let share = if reactors == 1 { left } else { left / (2 * reactors) + 1 };
+        let share = if reactors == 1 { u64::MAX } else { left / (2 * reactors) + 1 };
+        if share < READY_MAX as u64 {
+            end.state.ending.store(true, Relaxed);
+        }
         if !end.has_room() || end.ready() as u64 >= share {
             return Fed::Full;
         }
