@@ -59,8 +59,6 @@ pub(crate) struct Conn {
     pub(crate) number: u64,
     /// When it began to be opened.
     pub(crate) opened_at: u64,
-    /// Requests that ended on it.
-    pub(crate) served: u32,
     pub(crate) answer: Answer,
     pub(crate) exchange: Exchange,
     /// The request, until the first byte of its answer.
@@ -93,7 +91,6 @@ impl Conn {
             fd: -1,
             number: 0,
             opened_at: 0,
-            served: 0,
             answer,
             exchange: Exchange::new(Settled::new(0, 0), stream, keep_text),
             prepared: None,

@@ -36,9 +36,7 @@ pub(crate) async fn run(core: Shared, id: usize, stream: io::Result<Rc<TcpStream
         Err((class, text)) => {
             core.borrow_mut().not_opened(id, class, text);
             monoio::time::sleep(REST).await;
-            let mut core = core.borrow_mut();
-            let now = core.clock.now();
-            core.next_after(now);
+            core.borrow_mut().rested();
         }
     }
     core.borrow_mut().release(id);
@@ -99,8 +97,9 @@ pub(crate) async fn flush(core: Shared, id: usize, number: u64, stream: Rc<TcpSt
     }
 }
 
-/// A panic in one task must neither end the thread nor leave a request without an outcome.
-pub(crate) async fn guarded(core: Shared, id: usize, task: impl Future<Output = ()>) {
+/// A panic in one task must neither end the thread nor leave a request without an outcome. `owns`:
+/// the task is the one that frees the connection's place when it ends.
+pub(crate) async fn guarded(core: Shared, id: usize, owns: bool, task: impl Future<Output = ()>) {
     let mut task = pin!(task);
     let survived = std::future::poll_fn(|context| {
         match catch_unwind(AssertUnwindSafe(|| task.as_mut().poll(context))) {
@@ -120,5 +119,7 @@ pub(crate) async fn guarded(core: Shared, id: usize, task: impl Future<Output = 
         core.settle(id, &Ending::NoConnection(ErrorClass::LocalResource, text), now);
         core.close(id);
     }
-    core.release(id);
+    if owns {
+        core.release(id);
+    }
 }

@@ -48,6 +48,8 @@ pub(crate) struct Core {
     waiting: VecDeque<Request>,
     /// Users that wait for the recorder (closed loop).
     held: VecDeque<u64>,
+    /// Users that rest because their connection could not be opened.
+    pub(super) resting: u64,
     /// Arrivals or users whose bodies are not rendered: when they were due.
     hungry: VecDeque<u64>,
     /// Requests taken up and not over.
@@ -97,6 +99,7 @@ impl Core {
                 want: VecDeque::new(),
                 waiting: VecDeque::new(),
                 held: VecDeque::new(),
+                resting: 0,
                 hungry: VecDeque::new(),
                 in_flight: 0,
                 cap,
@@ -269,7 +272,7 @@ impl Core {
         match self.setup.load {
             Load::Open { .. } => true,
             // Users end one by one when the feed has nothing more.
-            Load::Closed { .. } => self.in_flight == 0,
+            Load::Closed { .. } => self.in_flight == 0 && self.resting == 0,
         }
     }
 

@@ -133,7 +133,6 @@ impl Core {
         conn.number = number;
         conn.opened_at = now;
         conn.empty_at = now;
-        conn.served = 0;
         conn.segments_seen = 0;
         conn.segments_read = 0;
         conn.segments_known = true;
@@ -150,7 +149,7 @@ impl Core {
         }
         if let Some(me) = self.me.upgrade() {
             let run = connection::run(Rc::clone(&me), id, stream);
-            monoio::spawn(connection::guarded(me, id, run));
+            monoio::spawn(connection::guarded(me, id, true, run));
         }
     }
 
@@ -166,8 +165,8 @@ impl Core {
         self.open_wanted();
     }
 
-    /// A connection could not be opened: its request fails. Returns when its user is free, so that
-    /// the caller can let some time pass first.
+    /// A connection could not be opened: its request fails. Its user rests until the caller says that
+    /// it has [rested](Self::rested).
     pub(crate) fn not_opened(&mut self, id: usize, class: ErrorClass, text: String) {
         self.opening = self.opening.saturating_sub(1);
         let ours = self.conns[id].ours;
@@ -176,8 +175,16 @@ impl Core {
             None => Ending::NoConnection(class, text),
         };
         self.settle_quietly(id, &ending);
+        self.resting += 1;
         self.close(id);
         self.open_wanted();
+    }
+
+    /// The user of a request whose connection could not be opened has rested.
+    pub(crate) fn rested(&mut self) {
+        self.resting = self.resting.saturating_sub(1);
+        let now = self.clock.now();
+        self.next_after(now);
     }
 
     fn open_wanted(&mut self) {
@@ -199,7 +206,7 @@ impl Core {
             let number = self.conns[id].number;
             let stream = Rc::clone(stream);
             let flush = connection::flush(Rc::clone(&me), id, number, stream);
-            monoio::spawn(connection::guarded(me, id, flush));
+            monoio::spawn(connection::guarded(me, id, false, flush));
         }
     }
 }

@@ -88,9 +88,7 @@ impl Core {
 
     /// Connection `id` waits for its next request.
     pub(crate) fn rest(&mut self, id: usize) {
-        let conn = &mut self.conns[id];
-        conn.state = State::Idle;
-        conn.served += 1;
+        self.conns[id].state = State::Idle;
         self.idle.push(id);
     }
 
