@@ -18,10 +18,13 @@ const USERS: u64 = 8;
 /// Requests of a run without a stop rule; with many users at least so many for each.
 const REQUESTS: u64 = 200;
 const REQUESTS_PER_USER: u64 = 4;
-/// A closed loop of more users than this starts with a ramp by default, at 4 users per ms: a start
-/// in one instant would keep them in phase and make the client's own lag.
+/// A closed loop of more users than this starts with a ramp by default: a start in one instant keeps
+/// all users in phase, and their bursts make a lag of the client's own.
 const USERS_AT_ONCE: u64 = 100;
-const RAMP_NS_PER_USER: u64 = 250_000;
+/// Time between two users of that ramp, ns.
+const RAMP_NS_PER_USER: u64 = 500_000;
+/// Longest such ramp, ns: larger crowds come faster.
+const RAMP_MAX_NS: u64 = 1_000_000_000;
 /// How long what is in flight may go on.
 const DRAIN: Span = Span::from_ns(30_000_000_000);
 
@@ -132,7 +135,11 @@ fn closed(options: &mut Options) -> Result<Load, Failure> {
     let default = USERS.min(options.requests.unwrap_or(USERS)).max(1);
     let users = *options.concurrency.get_or_insert(default);
     within("--concurrency", Some(users), USERS_MAX)?;
-    let default = if users > USERS_AT_ONCE { users * RAMP_NS_PER_USER } else { 0 };
+    let default = if users > USERS_AT_ONCE {
+        users.saturating_mul(RAMP_NS_PER_USER).min(RAMP_MAX_NS)
+    } else {
+        0
+    };
     let ramp = options.ramp.get_or_insert(Span::from_ns(default));
     Ok(Load::Closed { users, ramp_ns: ramp.ns() })
 }

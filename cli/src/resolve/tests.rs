@@ -77,7 +77,7 @@ fn a_duration_replaces_the_default_number_of_requests() {
 #[test]
 fn a_crowd_starts_with_a_short_ramp_and_enough_requests() {
     let workload = workload(&["-c", "1000"]);
-    assert_eq!(workload.load, Load::Closed { users: 1000, ramp_ns: 250_000_000 });
+    assert_eq!(workload.load, Load::Closed { users: 1000, ramp_ns: 500_000_000 });
     assert_eq!(workload.stop.requests, Some(4000));
 }
 
