@@ -1,13 +1,8 @@
 //! Rows, workloads and facts for the tests of this folder.
 
-use std::net::{Ipv4Addr, SocketAddr};
-
 use super::Facts;
 use crate::record::{ErrorClass, Outcome, Phase, Pooled, Row, Tally, TokenSource};
-use crate::workload::{
-    Arrival, Client, Close, Content, Dialect, Limits, Load, Objectives, Overflow, Stamps, Stop,
-    Target, Tokenizer, Warmup, Workload,
-};
+use crate::workload::{Arrival, Load, Overflow, Workload};
 
 /// One millisecond in ns.
 pub(super) const MS: u64 = 1_000_000;
@@ -109,38 +104,7 @@ pub(super) fn closed(users: u64) -> Workload {
 }
 
 fn workload(load: Load) -> Workload {
-    Workload {
-        target: Target {
-            url: "http://127.0.0.1:8000".into(),
-            address: SocketAddr::from((Ipv4Addr::LOCALHOST, 8000)),
-            host: "127.0.0.1:8000".into(),
-            base_path: "/v1".into(),
-            path: "/v1/chat/completions".into(),
-            dialect: Dialect::OpenaiChat,
-            model: "tiny".into(),
-            stream: true,
-            headers: Vec::new(),
-            extra_body: serde_json::Map::new(),
-        },
-        load,
-        stop: Stop { requests: Some(8), duration_ns: None, warmup: Warmup::None, drain_ns: 0 },
-        content: Content {
-            input_tokens: 8,
-            output_tokens: 8,
-            tokenizer: Tokenizer::O200kBase,
-            tokenizer_chosen: false,
-        },
-        objectives: Objectives::default(),
-        client: Client {
-            cpus: vec![0],
-            stamps: Stamps::Kernel,
-            keep_chunks: false,
-            keep_text: false,
-            close: Close::Fin,
-        },
-        limits: Limits::default(),
-        seed: 1,
-    }
+    Workload { load, ..crate::workload::sample() }
 }
 
 /// The facts of a run whose window goes from 0 to `window_ms`, with one idle reactor.

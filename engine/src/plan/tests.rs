@@ -6,48 +6,18 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::workload::{
-    Arrival, Client, Close, Dialect, Limits, Objectives, Overflow, Stamps, Target, Tokenizer,
-};
+use crate::workload::{Arrival, Dialect, Overflow, Tokenizer};
 
 fn workload() -> Workload {
-    Workload {
-        target: Target {
-            url: "http://127.0.0.1:8000".into(),
-            address: "127.0.0.1:8000".parse().unwrap(),
-            host: "127.0.0.1:8000".into(),
-            base_path: "/v1".into(),
-            path: "/v1/chat/completions".into(),
-            dialect: Dialect::OpenaiChat,
-            model: "a \"model\"".into(),
-            stream: true,
-            headers: Vec::new(),
-            extra_body: serde_json::Map::new(),
-        },
-        load: Load::Closed { users: 4, ramp_ns: 0 },
-        stop: Stop {
-            requests: Some(100),
-            duration_ns: None,
-            warmup: Warmup::Requests(10),
-            drain_ns: 0,
-        },
-        content: Content {
-            input_tokens: 64,
-            output_tokens: 32,
-            tokenizer: Tokenizer::O200kBase,
-            tokenizer_chosen: false,
-        },
-        objectives: Objectives::default(),
-        client: Client {
-            cpus: vec![0],
-            stamps: Stamps::Kernel,
-            keep_chunks: false,
-            keep_text: false,
-            close: Close::Fin,
-        },
-        limits: Limits::default(),
-        seed: 7,
-    }
+    let mut workload = crate::workload::sample();
+    workload.target.model = "a \"model\"".into();
+    workload.load = Load::Closed { users: 4, ramp_ns: 0 };
+    workload.stop.requests = Some(100);
+    workload.stop.warmup = Warmup::Requests(10);
+    workload.content.input_tokens = 64;
+    workload.content.output_tokens = 32;
+    workload.seed = 7;
+    workload
 }
 
 fn plan(workload: &Workload) -> Plan {

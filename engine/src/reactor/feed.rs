@@ -292,54 +292,38 @@ fn run(
     let mut primed = Some(primed);
     let mut over = vec![false; ends.len()];
     while over.contains(&false) {
-        let mut gave = false;
-        for (reactor, end) in ends.iter_mut().enumerate() {
-            if over[reactor] {
-                continue;
-            }
-            if end.is_stopped() {
-                end.finish();
-                over[reactor] = true;
-                continue;
-            }
-            match step(end, reactor) {
-                Fed::Gave => gave = true,
-                Fed::Full => {}
-                Fed::Finished => {
-                    end.finish();
-                    over[reactor] = true;
-                }
-            }
+        if round(ends, &mut over, &mut step) {
+            continue;
         }
-        if !gave && let Some(primed) = primed.take() {
+        if let Some(primed) = primed.take() {
             primed();
         }
-        if !gave && over.contains(&false) {
-            nap(ends, standing, &mut step, &mut over);
+        // The sleep is announced before one more look, so that no call is missed.
+        ends.iter().for_each(|end| end.sleeps(true));
+        if !round(ends, &mut over, &mut step) && over.contains(&false) {
+            standing.lower();
+            std::thread::park_timeout(NAP);
         }
+        ends.iter().for_each(|end| end.sleeps(false));
     }
     if let Some(primed) = primed {
         primed();
     }
 }
 
-/// Sleeps until a reactor asks. Announces the sleep first and looks once more, so that no call is
-/// missed.
-fn nap(
+/// Feeds each reactor once that is not over. Returns whether any was given something.
+fn round(
     ends: &mut [FeedEnd],
-    standing: &Standing,
-    step: &mut impl FnMut(&mut FeedEnd, usize) -> Fed,
     over: &mut [bool],
-) {
-    for end in ends.iter() {
-        end.sleeps(true);
-    }
+    step: &mut impl FnMut(&mut FeedEnd, usize) -> Fed,
+) -> bool {
     let mut gave = false;
     for (reactor, end) in ends.iter_mut().enumerate() {
-        if over[reactor] || end.is_stopped() {
+        if over[reactor] {
             continue;
         }
-        match step(end, reactor) {
+        let fed = if end.is_stopped() { Fed::Finished } else { step(end, reactor) };
+        match fed {
             Fed::Gave => gave = true,
             Fed::Full => {}
             Fed::Finished => {
@@ -348,11 +332,5 @@ fn nap(
             }
         }
     }
-    if !gave {
-        standing.lower();
-        std::thread::park_timeout(NAP);
-    }
-    for end in ends.iter() {
-        end.sleeps(false);
-    }
+    gave
 }

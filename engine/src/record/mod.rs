@@ -1,5 +1,6 @@
 //! What is kept of a run while it goes on: marks of finished requests, histograms, counters.
 
+mod gaps;
 mod interval_log;
 mod recorder;
 mod row;

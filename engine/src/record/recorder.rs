@@ -3,16 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use rand::{RngExt, SeedableRng};
-use rand_xoshiro::Xoshiro256PlusPlus;
 use rtrb::{Consumer, Producer};
 
+use super::gaps::Gaps;
 use super::{Chunk, NONE, Outcome, Phase, Pooled, Second, Settled, Tally, Window};
-
-/// Requests kept for resampling, per reactor.
-const GAP_SAMPLES_MAX: usize = 2_000;
-/// Output events kept for resampling, per reactor.
-const GAP_SAMPLE_EVENTS_MAX: usize = 500_000;
 
 /// One second's histograms on their way to the writer.
 #[derive(Debug)]
@@ -98,8 +92,7 @@ pub struct Recorder {
     rings: RecorderRings,
     /// Finished requests that the ring had no room for.
     waiting: VecDeque<Settled>,
-    rng: Xoshiro256PlusPlus,
-    sampled_events: usize,
+    gaps: Gaps,
     in_flight: u64,
     sharing: Sharing,
     /// Requests that are over.
@@ -139,28 +132,6 @@ pub struct ReadNote {
     pub slow: Option<bool>,
 }
 
-/// Equal gaps in a row: those of events that came together are all zero.
-struct Run {
-    gap: u64,
-    tokens: u32,
-    times: u64,
-}
-
-impl Run {
-    fn record(&self, pooled: &mut Pooled) {
-        if self.times == 0 {
-            return;
-        }
-        let gap = self.gap.min(super::HIGHEST_NS);
-        // Within the bounds, so recording cannot fail.
-        let _ = pooled.icl.record_n(gap, self.times);
-        if self.tokens > 0 {
-            let each = gap / u64::from(self.tokens);
-            let _ = pooled.itl.record_n(each, self.times * u64::from(self.tokens));
-        }
-    }
-}
-
 impl Recorder {
     /// A recorder that has counted nothing.
     #[must_use]
@@ -173,8 +144,7 @@ impl Recorder {
             second: 0,
             rings,
             waiting: VecDeque::new(),
-            rng: Xoshiro256PlusPlus::seed_from_u64(key),
-            sampled_events: 0,
+            gaps: Gaps::new(key),
             in_flight: 0,
             sharing: Sharing::default(),
             settled: 0,
@@ -253,7 +223,7 @@ impl Recorder {
         self.count(settled, now);
         self.tally.coalesced_last_events += u64::from(last_coalesced);
         if settled.outcome == Outcome::Ok && settled.phase == Phase::Measure {
-            self.gaps(&settled.chunks);
+            self.gaps.add(&settled.chunks, &mut self.pooled);
         }
         let mut out = Settled::new(0, 0);
         std::mem::swap(&mut out, settled);
@@ -339,50 +309,6 @@ impl Recorder {
         }
     }
 
-    fn gaps(&mut self, chunks: &[Chunk]) {
-        if chunks.len() < 2 {
-            return;
-        }
-        let mut run = Run { gap: 0, tokens: 0, times: 0 };
-        for pair in chunks.windows(2) {
-            let &[before, after] = pair else { continue };
-            let gap = after.arrival.saturating_sub(before.arrival);
-            if run.gap == gap && run.tokens == after.tokens {
-                run.times += 1;
-                continue;
-            }
-            run.record(&mut self.pooled);
-            run = Run { gap, tokens: after.tokens, times: 1 };
-        }
-        run.record(&mut self.pooled);
-        self.sample(chunks);
-    }
-
-    /// Keeps each request with the same chance (reservoir sampling, algorithm R).
-    fn sample(&mut self, chunks: &[Chunk]) {
-        self.tally.gap_requests += 1;
-        let kept = self.tally.gap_samples.len();
-        let room = kept < GAP_SAMPLES_MAX && self.sampled_events < GAP_SAMPLE_EVENTS_MAX;
-        let place = if room {
-            self.tally.gap_samples.push(Vec::new());
-            kept
-        } else {
-            let drawn = self.rng.random_range(0..self.tally.gap_requests);
-            usize::try_from(drawn).unwrap_or(usize::MAX)
-        };
-        if let Some(sample) = self.tally.gap_samples.get_mut(place) {
-            self.sampled_events = self.sampled_events.saturating_sub(sample.len());
-            sample.clear();
-            sample.extend(chunks.windows(2).filter_map(|pair| match pair {
-                [before, after] => {
-                    Some((after.arrival.saturating_sub(before.arrival), after.tokens))
-                }
-                _ => None,
-            }));
-            self.sampled_events += sample.len();
-        }
-    }
-
     /// Ends the current second's histograms if the wall clock has moved on.
     pub fn rotate(&mut self, now: u64) {
         let second = self.second_of(now);
@@ -407,6 +333,7 @@ impl Recorder {
     pub fn finish(&mut self) -> (Tally, SecondPooled, VecDeque<Settled>) {
         self.flush();
         self.tally.client_coalesced_events = self.sharing.slow_of_all();
+        (self.tally.gap_requests, self.tally.gap_samples) = self.gaps.take();
         let pooled = std::mem::take(&mut self.pooled);
         let waiting = std::mem::take(&mut self.waiting);
         (std::mem::take(&mut self.tally), SecondPooled { second: self.second, pooled }, waiting)

@@ -83,6 +83,10 @@ impl<N: Annotate> Spill<N> {
         }
         self.turn();
         match self.failed {
+            Some(error) if self.lost > 0 => Err(io::Error::new(
+                error.kind(),
+                format!("{error}, and {} finished requests are missing", self.lost),
+            )),
             Some(error) => Err(error),
             None => Ok(self.pooled),
         }

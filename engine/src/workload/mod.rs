@@ -250,3 +250,51 @@ pub struct Limits {
     /// From the last request byte on, between bytes of the answer.
     pub idle_ns: Option<u64>,
 }
+
+/// A small load point for tests, which change what matters to them.
+#[cfg(test)]
+pub(crate) fn sample() -> Workload {
+    Workload {
+        target: Target {
+            url: "http://127.0.0.1:8000".into(),
+            address: SocketAddr::from(([127, 0, 0, 1], 8000)),
+            host: "127.0.0.1:8000".into(),
+            base_path: "/v1".into(),
+            path: "/v1/chat/completions".into(),
+            dialect: Dialect::OpenaiChat,
+            model: "tiny".into(),
+            stream: true,
+            headers: Vec::new(),
+            extra_body: serde_json::Map::new(),
+        },
+        load: Load::Closed { users: 1, ramp_ns: 0 },
+        stop: Stop { requests: Some(8), duration_ns: None, warmup: Warmup::None, drain_ns: 0 },
+        content: Content {
+            input_tokens: 8,
+            output_tokens: 8,
+            tokenizer: Tokenizer::O200kBase,
+            tokenizer_chosen: false,
+        },
+        objectives: Objectives::default(),
+        client: Client {
+            cpus: vec![0],
+            stamps: Stamps::Kernel,
+            keep_chunks: false,
+            keep_text: false,
+            close: Close::Fin,
+        },
+        limits: Limits::default(),
+        seed: 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_secret_header_is_not_in_debug_output() {
+        let mut workload = super::sample();
+        workload.target.headers.push(("Authorization".into(), "Bearer sk-1".into()));
+        let text = format!("{workload:?}");
+        assert!(text.contains("Authorization") && !text.contains("sk-1"));
+    }
+}
