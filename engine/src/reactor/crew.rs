@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -15,8 +16,9 @@ use crate::plan::Plan;
 use crate::record::{Annotate, Pooled, SecondPooled, Settled, Spill, WriterRings, rings};
 use crate::workload::Workload;
 
-/// Finished requests that a reactor may be ahead of the writer.
-const RECORD_RING: usize = 8192;
+/// Finished requests that a reactor may be ahead of the writer: no more memory than a core's cache
+/// holds.
+const RECORD_RING: usize = 2048;
 /// How often the writer looks.
 const WRITER_NAP: Duration = Duration::from_millis(50);
 /// How long the first bodies may take.
@@ -53,7 +55,7 @@ impl Crew {
         let standing = Arc::new(Standing::default());
         for (number, cpu) in cpus.iter().enumerate() {
             let users = users_of(workload, number as u64, reactors);
-            let (feed, end, bell) = feed()?;
+            let (feed, end, bell) = feed(Arc::clone(&standing))?;
             let (recorder_rings, writer_ends) = rings(RECORD_RING);
             let (said_go, go_in) = mpsc::channel();
             parts.push(Reactor {
@@ -80,8 +82,7 @@ impl Crew {
         let (said_primed, primed) = mpsc::channel();
         let feeder = spawn_feeder(workload, plan, ends, &standing, said_primed)?;
         let mut running = Vec::new();
-        for mut reactor in parts {
-            reactor.feed.serve_by(feeder.thread().clone(), Arc::clone(&standing));
+        for reactor in parts {
             running.push(reactor.spawn()?);
         }
         Ok(Self { reactors: running, ready, go, primed, feeder, writer_rings, writer })
@@ -146,7 +147,7 @@ fn spawn_feeder(
 /// The thread that appends finished requests.
 pub(crate) struct Writer<N> {
     thread: JoinHandle<Spill<N>>,
-    over: mpsc::Sender<()>,
+    over: Arc<AtomicBool>,
 }
 
 impl<N: Annotate + Send + 'static> Writer<N> {
@@ -156,9 +157,11 @@ impl<N: Annotate + Send + 'static> Writer<N> {
         standing: Arc<Standing>,
         control: Arc<Control>,
     ) -> io::Result<Self> {
-        let (over, ended) = mpsc::channel();
+        let over = Arc::new(AtomicBool::new(false));
+        let ended = Arc::clone(&over);
         let thread = spawn_low("writer", standing, move |standing| {
-            while ended.recv_timeout(WRITER_NAP) == Err(mpsc::RecvTimeoutError::Timeout) {
+            while !ended.load(Acquire) {
+                std::thread::park_timeout(WRITER_NAP);
                 spill.turn();
                 standing.lower();
                 if spill.has_failed() {
@@ -172,7 +175,8 @@ impl<N: Annotate + Send + 'static> Writer<N> {
 
     /// Appends what reactors still held; gives the sum of all seconds.
     pub(crate) fn finish(self, rest: Vec<(SecondPooled, Vec<Settled>)>) -> io::Result<Pooled> {
-        drop(self.over);
+        self.over.store(true, Release);
+        self.thread.thread().unpark();
         let spill = self.thread.join().map_err(|_| io::Error::other("the writer stopped"))?;
         spill.finish(rest)
     }

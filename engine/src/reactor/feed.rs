@@ -3,7 +3,6 @@
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
-use std::thread::Thread;
 use std::time::Duration;
 
 use rtrb::{Consumer, Producer};
@@ -12,8 +11,9 @@ use super::socket;
 use super::thread::Standing;
 use crate::plan::Plan;
 
-/// Requests kept ready, per reactor.
-const READY_MAX: usize = 1024;
+/// Requests kept ready, per reactor: some milliseconds of the highest rate, and no more memory than a
+/// core's cache holds.
+const READY_MAX: usize = 512;
 /// Bytes of rendered requests kept ready, per reactor.
 const READY_BYTES_MAX: u64 = 8 << 20;
 /// How long the feeder sleeps at most when nothing is to be done.
@@ -54,7 +54,7 @@ pub(crate) struct Feed {
     ring: Consumer<Prepared>,
     buffers: Producer<Vec<u8>>,
     state: Arc<FeedState>,
-    feeder: Option<(Thread, Arc<Standing>)>,
+    feeder: Arc<Standing>,
 }
 
 /// The feeder's side of one reactor.
@@ -81,7 +81,7 @@ pub(crate) enum Served {
 ///
 /// # Errors
 /// When no descriptor is left.
-pub(crate) fn feed() -> std::io::Result<(Feed, FeedEnd, OwnedFd)> {
+pub(crate) fn feed(feeder: Arc<Standing>) -> std::io::Result<(Feed, FeedEnd, OwnedFd)> {
     let (give, ring) = rtrb::RingBuffer::new(READY_MAX);
     let (buffers, back) = rtrb::RingBuffer::new(READY_MAX * 2);
     let state = Arc::new(FeedState {
@@ -94,17 +94,12 @@ pub(crate) fn feed() -> std::io::Result<(Feed, FeedEnd, OwnedFd)> {
     });
     let bell = socket::eventfd(0)?;
     let listen = bell.try_clone()?;
-    let feed = Feed { ring, buffers, state: Arc::clone(&state), feeder: None };
+    let feed = Feed { ring, buffers, state: Arc::clone(&state), feeder };
     let end = FeedEnd { ring: give, buffers: back, state, bell, given_bytes: 0 };
     Ok((feed, end, listen))
 }
 
 impl Feed {
-    /// Tells whom to wake.
-    pub(crate) fn serve_by(&mut self, feeder: Thread, standing: Arc<Standing>) {
-        self.feeder = Some((feeder, standing));
-    }
-
     /// The next request of this reactor.
     pub(crate) fn next(&mut self) -> Served {
         loop {
@@ -158,20 +153,15 @@ impl Feed {
     }
 
     fn wake(&self) {
-        if self.state.asleep.load(SeqCst)
-            && let Some((feeder, _)) = &self.feeder
-        {
-            feeder.unpark();
+        if self.state.asleep.load(SeqCst) {
+            self.feeder.wake();
         }
     }
 
     fn raise(&self) {
         // Near the end of the plan the ring is low for good.
-        if !self.state.finished.load(Relaxed)
-            && !self.state.ending.load(Relaxed)
-            && let Some((_, standing)) = &self.feeder
-        {
-            standing.raise();
+        if !self.state.finished.load(Relaxed) && !self.state.ending.load(Relaxed) {
+            self.feeder.raise();
         }
     }
 }

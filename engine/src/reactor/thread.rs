@@ -1,9 +1,9 @@
 //! Threads beside the reactors: they yield to them, unless a reactor waits for their work.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::Relaxed};
-use std::thread::JoinHandle;
+use std::sync::{Arc, OnceLock};
+use std::thread::{JoinHandle, Thread};
 
 /// The priority of one such thread, changed by itself and by reactors.
 ///
@@ -14,14 +14,23 @@ pub(crate) struct Standing {
     /// The thread as the kernel numbers it; 0 before it runs.
     thread: AtomicI32,
     raised: AtomicBool,
+    handle: OnceLock<Thread>,
 }
 
 impl Standing {
-    /// Gives the thread its fair share until it [lowers](Self::lower) itself.
+    /// Gives the thread its fair share until it [lowers](Self::lower) itself, and wakes it.
     pub(crate) fn raise(&self) {
         let thread = self.thread.load(Relaxed);
         if thread != 0 && !self.raised.swap(true, Relaxed) {
             set(thread, libc::SCHED_OTHER);
+            self.wake();
+        }
+    }
+
+    /// Wakes the thread, should it be parked.
+    pub(crate) fn wake(&self) {
+        if let Some(handle) = self.handle.get() {
+            handle.unpark();
         }
     }
 
@@ -33,6 +42,7 @@ impl Standing {
     }
 
     fn enter(&self) {
+        let _ = self.handle.set(std::thread::current());
         // SAFETY: a plain system call.
         self.thread.store(unsafe { libc::gettid() }, Relaxed);
         set(0, libc::SCHED_IDLE);
