@@ -168,7 +168,7 @@ impl Core {
     }
 
     /// A request of a user goes out.
-    fn take_user(&mut self, request: Request) {
+    fn take_user(&mut self, mut request: Request) {
         let now = self.clock.now();
         let phase = self.start.window.phase(request.prepared.index, now);
         if !self.issuing || !self.start.window.claim(phase) {
@@ -179,6 +179,8 @@ impl Core {
         if phase == Phase::Measure {
             self.recorder.tally().offered += 1;
         }
+        // The same instant decides what the request counts for and is its origin.
+        self.take_up(&mut request, now);
         self.issue(request);
     }
 
@@ -255,7 +257,7 @@ impl Core {
         self.feed.stop();
         self.held.clear();
         self.hungry.clear();
-        while let Some(request) = self.waiting.pop_front().or_else(|| self.want.pop_front()) {
+        while let Some(request) = self.waiting.pop_front() {
             self.settle_unsent(request, class);
         }
     }
@@ -278,6 +280,11 @@ impl Core {
 
     /// Ends requests that took too long, or all of them for the reason `all`.
     pub(crate) fn expire(&mut self, now: u64, all: Option<ErrorClass>) {
+        if let Some(class) = all {
+            for request in std::mem::take(&mut self.want) {
+                self.settle_unsent(request, class);
+            }
+        }
         for id in 0..self.conns.len() {
             let conn = &mut self.conns[id];
             if conn.ours.is_some() {

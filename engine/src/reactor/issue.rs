@@ -15,12 +15,18 @@ const OPENING_MAX: usize = 128;
 const CHUNKS_SPARE: usize = 32;
 
 impl Core {
-    /// Takes a request up: on an idle connection, or on a new one.
+    /// A request is in flight from `now` on.
+    pub(super) fn take_up(&mut self, request: &mut Request, now: u64) {
+        request.dispatched = now;
+        self.in_flight += 1;
+        self.issued += 1;
+    }
+
+    /// Sends a request on an idle connection, or on a new one.
     pub(super) fn issue(&mut self, mut request: Request) {
         if request.dispatched == NONE {
-            request.dispatched = self.clock.now();
-            self.in_flight += 1;
-            self.issued += 1;
+            let now = self.clock.now();
+            self.take_up(&mut request, now);
         }
         while let Some(id) = self.idle.pop() {
             self.prepare(id, request);
