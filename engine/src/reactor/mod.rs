@@ -110,7 +110,7 @@ impl Reactor {
         })
     }
 
-    fn run(self) -> Option<Ended> {
+    fn run(mut self) -> Option<Ended> {
         core_affinity::set_for_current(self.setup.cpu);
         let (mut driver, name) = match Driver::build() {
             Ok(built) => built,
@@ -124,6 +124,8 @@ impl Reactor {
         drop(buffer);
         let _ = self.ready.send(Ok(name));
         let start = self.go.recv().ok()?;
+        // Setting up took long enough for a rate of our own, in place of the library's.
+        self.clock.anchor();
         let setup = RecorderSetup {
             reactor: self.setup.reactor,
             cpu: self.setup.cpu.id,
