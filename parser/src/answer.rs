@@ -208,24 +208,9 @@ impl Answer {
         }
     }
 
-    /// Did any byte of a response come?
-    pub fn any_byte(&self) -> bool {
-        self.used > 0
-    }
-
-    /// Is the final head complete?
-    pub fn head_done(&self) -> bool {
-        self.head.status != 0
-    }
-
-    /// Is the head complete and the body not?
-    pub fn in_body(&self) -> bool {
-        matches!(self.phase, Phase::Body)
-    }
-
     /// The final head, once it is complete.
     pub fn head(&self) -> Option<&Head> {
-        self.head_done().then_some(&self.head)
+        (self.head.status != 0).then_some(&self.head)
     }
 
     /// A stream was asked for and a 2xx came whose body is none: by its type, or because it ended

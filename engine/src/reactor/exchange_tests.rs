@@ -146,6 +146,14 @@ fn a_status_beyond_2xx_keeps_its_message() {
 }
 
 #[test]
+fn a_redirect_says_where_it_leads() {
+    let mut rig = Rig::new(true);
+    rig.read(3, "HTTP/1.1 307 X\r\nLocation: /v2/chat\r\nContent-Length: 0\r\n\r\n");
+    assert_eq!(rig.settle(&Ending::Complete), (Outcome::Error, Some(ErrorClass::Redirect)));
+    assert_eq!(rig.exchange.settled.error_text.as_deref(), Some("/v2/chat"));
+}
+
+#[test]
 fn a_stream_without_terminator_or_finish_reason_is_truncated() {
     let mut rig = Rig::new(true);
     rig.read(0, HEAD);

@@ -93,7 +93,8 @@ impl Exchange {
             Ending::Unreadable(error) if self.fault.is_none() => error.to_string(),
             _ => match &self.fault {
                 Some(fault) => fault.clone(),
-                None => body_text(answer)?,
+                // A redirect says in its head where it leads.
+                None => body_text(answer).or_else(|| answer.head()?.location.clone())?,
             },
         };
         Some(text.chars().take(ERROR_TEXT_MAX).collect())
