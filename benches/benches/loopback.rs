@@ -12,10 +12,10 @@ use std::sync::Arc;
 use tempfile::TempDir;
 use tokclock_engine::clock::monotonic_ns;
 use tokclock_engine::record::{Outcome, Row, read_rows};
-use tokclock_engine::run::{Control, Progress, Setup, cpus, locate, run};
+use tokclock_engine::run::{Control, Progress, Setup, Way, cpus, locate, run};
 use tokclock_engine::workload::{
-    Client, Close, Content, Dialect, Limits, Load, Objectives, Stamps, Stop, Target, Tokenizer,
-    Warmup, Workload,
+    Client, Close, Connections, Content, Dialect, Limits, Load, Objectives, Retries, Sizes, Stamps,
+    Stop, Target, Tls, Tokenizer, Warmup, Workload,
 };
 use tokclock_sim::{Law, Record, Server, Settings};
 
@@ -164,14 +164,12 @@ fn pin(cpu: usize) {
 }
 
 fn workload(address: SocketAddr, cpu: usize, requests: u64, tokens: u32) -> Workload {
-    let located = locate(&format!("http://{address}"), Dialect::OpenaiChat).unwrap();
+    let located =
+        locate(&format!("http://{address}"), Dialect::OpenaiChat, &Way::default()).unwrap();
     Workload {
         target: Target {
-            url: located.url,
-            address: located.address,
-            host: located.host,
-            base_path: located.base_path,
-            path: located.path,
+            endpoints: vec![located.endpoint],
+            tls: Tls::default(),
             dialect: Dialect::OpenaiChat,
             model: "sim".to_owned(),
             stream: true,
@@ -198,8 +196,14 @@ fn workload(address: SocketAddr, cpu: usize, requests: u64, tokens: u32) -> Work
             keep_chunks: true,
             keep_text: false,
             close: Close::Fin,
+            connections: Connections::Pooled,
+            requests_per_connection: None,
+            source_ips: Vec::new(),
+            retries: Retries::default(),
+            cancel: None,
         },
         limits: Limits::default(),
+        sizes: Sizes::default(),
         seed: 1,
     }
 }

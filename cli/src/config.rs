@@ -14,9 +14,11 @@ use crate::values::{CpuList, Deadline, Length, Share, Span, WarmUp};
 #[derive(Debug, Clone, Default, PartialEq, Args, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct Options {
-    /// Base URL of the server, such as http://127.0.0.1:8000 [default: the embedded simulator]
+    /// Base URL of the server, such as http://127.0.0.1:8000; several share the requests in turn
+    /// [default: the embedded simulator]
     #[arg(value_name = "URL")]
-    pub(crate) url: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_more")]
+    pub(crate) url: Vec<String>,
 
     /// API spoken with the server: openai-chat, openai-completions [default: openai-chat]
     #[arg(long, value_name = "NAME", help_heading = "Target")]
@@ -239,7 +241,7 @@ impl Options {
         file.give_way_to(&self);
         let header = secret::merge_headers(self.header, file.header);
         Self {
-            url: self.url.or(file.url),
+            url: if self.url.is_empty() { file.url } else { self.url },
             dialect: self.dialect.or(file.dialect),
             model: self.model.or(file.model),
             header,
@@ -310,6 +312,20 @@ impl Options {
             self.api_key_env = None;
         }
     }
+}
+
+/// A string, or a list of them.
+fn one_or_more<'de, D: serde::Deserializer<'de>>(value: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Given {
+        One(String),
+        More(Vec<String>),
+    }
+    Ok(match Given::deserialize(value)? {
+        Given::One(one) => vec![one],
+        Given::More(more) => more,
+    })
 }
 
 /// Whether a line of a TOML file may hold a secret: an error about it must not quote it.

@@ -9,10 +9,10 @@ use std::hash::BuildHasher;
 use std::str::FromStr;
 
 use serde_json::{Map, Value};
-use tokclock_engine::run::Located;
+use tokclock_engine::run::{Asked, Located, Way};
 use tokclock_engine::workload::{
-    Client, Close, Content, Dialect, Limits, Load, Objectives, Stamps, Stop, Target, Tokenizer,
-    Workload,
+    Client, Close, Connections, Content, Dialect, Limits, Load, Objectives, Retries, Sizes, Stamps,
+    Stop, Target, Tls, Tokenizer, Workload,
 };
 use url::Url;
 
@@ -41,6 +41,10 @@ pub(crate) struct Draft {
     options: Options,
     /// The API.
     pub(crate) dialect: Dialect,
+    /// How servers are reached.
+    pub(crate) way: Way,
+    /// How TLS is spoken.
+    pub(crate) tls: Tls,
     /// Headers of every request. Values may be secret.
     pub(crate) headers: Vec<(String, String)>,
     /// How long to wait for the server, ns.
@@ -56,6 +60,7 @@ pub(crate) struct Draft {
     objectives: Objectives,
     client: Client,
     limits: Limits,
+    sizes: Sizes,
     seed: u64,
 }
 
@@ -66,7 +71,7 @@ impl Draft {
     /// # Errors
     /// A usage error that names the option and says what to do.
     pub(crate) fn new(options: Options, allowed: &[usize]) -> Result<Self, Failure> {
-        if let Some(url) = &options.url {
+        for url in &options.url {
             check_url(url)?;
         }
         let mut filled = options;
@@ -93,6 +98,9 @@ impl Draft {
             extra_body: extra_body(filled.extra_body.as_deref())?,
             objectives: objectives(&mut filled)?,
             limits: limits(&mut filled),
+            sizes: Sizes::default(),
+            way: Way::default(),
+            tls: Tls::default(),
             notes,
             load,
             stop,
@@ -124,16 +132,24 @@ impl Draft {
         &self.client.cpus
     }
 
+    /// What it takes to ask a server.
+    #[must_use]
+    pub(crate) fn asked<'a>(&'a self, server: &'a Located) -> Asked<'a> {
+        Asked {
+            endpoint: &server.endpoint,
+            dialect: self.dialect,
+            headers: &self.headers,
+            tls: &self.tls,
+        }
+    }
+
     /// The workload, now that the server has an address and a model.
     #[must_use]
-    pub(crate) fn workload(&self, server: &Located, model: &str) -> Workload {
+    pub(crate) fn workload(&self, servers: &[Located], model: &str) -> Workload {
         Workload {
             target: Target {
-                url: server.url.clone(),
-                address: server.address,
-                host: server.host.clone(),
-                base_path: server.base_path.clone(),
-                path: server.path.clone(),
+                endpoints: servers.iter().map(|server| server.endpoint.clone()).collect(),
+                tls: self.tls.clone(),
                 dialect: self.dialect,
                 model: model.to_owned(),
                 stream: self.options.no_stream != Some(true),
@@ -146,6 +162,7 @@ impl Draft {
             objectives: self.objectives.clone(),
             client: self.client.clone(),
             limits: self.limits,
+            sizes: self.sizes,
             seed: self.seed,
         }
     }
@@ -161,7 +178,7 @@ impl Draft {
             header: secret::redact(&self.options.header),
             ..self.options.clone()
         };
-        let target = if saved.url.is_none() { "# No url: the embedded simulator.\n" } else { "" };
+        let target = if saved.url.is_empty() { "# No url: the embedded simulator.\n" } else { "" };
         let body = toml::to_string(&saved)
             .map_err(|error| Failure::could_not_run(format!("run.toml: {error}")))?;
         Ok(format!("# Reproduces this run: tokclock run --config run.toml\n{target}{body}"))
@@ -285,6 +302,11 @@ fn client(options: &mut Options, allowed: &[usize], needed: usize) -> Result<Cli
         keep_chunks: *options.chunks.get_or_insert(false),
         keep_text: *options.keep_text.get_or_insert(false),
         close: word::<Close>(&mut options.close, "fin")?,
+        connections: Connections::Pooled,
+        requests_per_connection: None,
+        source_ips: Vec::new(),
+        retries: Retries::default(),
+        cancel: None,
     })
 }
 
@@ -317,6 +339,7 @@ fn limits(options: &mut Options) -> Limits {
     Limits {
         request_ns: options.timeout.get_or_insert(TIMEOUT).ns(),
         connect_ns: options.connect_timeout.get_or_insert(CONNECT_TIMEOUT).ns(),
+        tls_ns: None,
         first_byte_ns: options.first_byte_timeout.get_or_insert(NONE).ns(),
         first_token_ns: options.first_token_timeout.get_or_insert(NONE).ns(),
         idle_ns: options.idle_timeout.get_or_insert(NONE).ns(),

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tokclock_engine::measure::{self, Facts, Summary};
 use tokclock_engine::record::read_rows;
-use tokclock_engine::run::{self as engine, Located, ProbeError, Progress, Setup};
+use tokclock_engine::run::{self as engine, Located, Progress, Setup};
 use tokclock_engine::workload::Workload;
 use tokclock_sim::{Law, Server, Settings};
 
@@ -64,24 +64,23 @@ impl Stage {
         screen: Screen,
         dir: &ResultDir,
     ) -> Result<Self, Failure> {
-        let (server, url) = match &draft.options().url {
-            Some(url) => (None, url.clone()),
-            None => {
-                let server = embedded(cpus::left_over(allowed, draft.reactors()))?;
-                let url = format!("http://{}", server.address());
-                (Some(server), url)
-            }
+        let (server, urls) = if draft.options().url.is_empty() {
+            let server = embedded(cpus::left_over(allowed, draft.reactors()))?;
+            let url = format!("http://{}", server.address());
+            (Some(server), vec![url])
+        } else {
+            (None, draft.options().url.clone())
         };
-        let located = engine::locate(&url, draft.dialect).map_err(|error| failed(&error))?;
+        let located = locate_all(draft, &urls)?;
         if let Some(timeout_ns) = draft.wait_ready_ns {
-            engine::wait_ready(&located, &draft.headers, timeout_ns)
-                .map_err(|error| failed(&error))?;
-        }
-        let listed = match engine::models(&located, &draft.headers) {
-            // Without a server no option helps.
-            Err(error @ (ProbeError::Unreachable { .. } | ProbeError::NotHttp { .. })) => {
-                return Err(failed(&error));
+            for one in &located {
+                engine::wait_ready(&draft.asked(one), timeout_ns)
+                    .map_err(|error| failed(&error))?;
             }
+        }
+        let listed = match engine::models(&draft.asked(&located[0])) {
+            // Without a server no option helps.
+            Err(error) if error.is_no_answer() => return Err(failed(&error)),
             listed => listed.map_err(|error| error.to_string()),
         };
         let model = resolve::model(draft.options().model.as_deref(), listed)?;
@@ -94,8 +93,9 @@ impl Stage {
             screen.note(format_args!("reactors: {} on CPU {cpus}", draft.reactors().len()));
         }
         note_proxy(&located, screen);
+        let resolve_ns = located.iter().map(|one| one.resolve_ns).sum();
         dir.write_run(&draft.run_toml(&model)?)?;
-        Ok(Self { workload, resolve_ns: located.resolve_ns, server })
+        Ok(Self { workload, resolve_ns, server })
     }
 
     /// Sends the load; the records are in the directory afterwards.
@@ -119,6 +119,11 @@ impl Stage {
         })
         .map_err(|error| failed(&error))
     }
+}
+
+fn locate_all(draft: &Draft, urls: &[String]) -> Result<Vec<Located>, Failure> {
+    let locate = |url: &String| engine::locate(url, draft.dialect, &draft.way);
+    urls.iter().map(locate).collect::<Result<_, _>>().map_err(|error| failed(&error))
 }
 
 /// The figures of a run whose finished requests lie at `path`; they are read one by one.
@@ -156,10 +161,10 @@ fn embedded(cpu: Option<usize>) -> Result<Server, Failure> {
 }
 
 /// A proxy would be measured instead of the server, so none is used; whoever set one should know.
-fn note_proxy(server: &Located, screen: Screen) {
+fn note_proxy(servers: &[Located], screen: Screen) {
     const VARIABLES: [&str; 4] = ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
     let is_set = |name: &&&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    if !server.address.ip().is_loopback()
+    if servers.iter().any(|server| !server.endpoint.is_local())
         && let Some(name) = VARIABLES.iter().find(is_set)
     {
         screen.note(format_args!("{name} is ignored: tokclock speaks to the server directly"));

@@ -8,7 +8,7 @@ use crate::sse::{Lies, Sse};
 use crate::{Error, ErrorKind, Step};
 
 /// What to expect of the responses on a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// The wire format.
     pub dialect: Dialect,
@@ -111,14 +111,14 @@ impl Answer {
     /// A machine for the responses to requests with these settings.
     pub fn new(settings: Settings) -> Self {
         Self {
-            settings,
             phase: Phase::Head,
             carry: Vec::new(),
             head: Head::default(),
             body: Body::new(Framing::None),
             mode: Mode::Events,
             sse: Sse::new(settings.limits.event_bytes),
-            decoder: Decoder::new(settings.dialect),
+            decoder: Decoder::new(settings.dialect.clone()),
+            settings,
             collected: Vec::new(),
             collected_in_part: false,
             used: 0,
@@ -360,7 +360,7 @@ impl Answer {
             Found::Event(_) if self.done => Signal::Event(Event::Note(Note::Empty)),
             Found::Event(lies) => {
                 let event = self.decoder.event(self.sse.message(lies, bytes));
-                self.done = matches!(event, Event::Done);
+                self.done = event.is_last();
                 Signal::Event(event)
             }
             Found::LastEvent if self.done => Signal::Event(Event::Note(Note::Empty)),
@@ -368,7 +368,7 @@ impl Answer {
                 Event::Malformed(_) => Signal::Event(Event::Note(Note::Empty)),
                 event => {
                     self.events += 1;
-                    self.done = matches!(event, Event::Done);
+                    self.done = event.is_last();
                     Signal::Event(event)
                 }
             },

@@ -20,6 +20,19 @@ pub enum Event<'a> {
     Malformed(Malformed),
 }
 
+impl Event<'_> {
+    /// Is it the dialect's terminator or terminal event, after which nothing of the answer comes?
+    #[inline]
+    pub fn is_last(&self) -> bool {
+        match self {
+            Self::Output(output) => output.done,
+            Self::Tail(tail) => tail.done,
+            Self::Done => true,
+            _ => false,
+        }
+    }
+}
+
 /// Generated output: at least one of text, reasoning, media or token ids is not empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Output<'a> {
@@ -36,6 +49,8 @@ pub struct Output<'a> {
     pub finish: Option<Finish>,
     /// Counts, if the server sends them with every event.
     pub usage: Option<&'a Usage>,
+    /// It is the dialect's terminal event too.
+    pub done: bool,
 }
 
 /// Generated text as it came: the inside of a JSON string, still escaped (see [`unescape`]), and
@@ -112,6 +127,8 @@ pub struct Tail<'a> {
     pub finish: Option<Finish>,
     /// Token counts.
     pub usage: Option<&'a Usage>,
+    /// It is the dialect's terminal event.
+    pub done: bool,
 }
 
 /// Why generation ended.

@@ -162,6 +162,8 @@ impl Shape {
         let (meaning, text, usage) = match event {
             Event::Note(Note::Empty) => (Meaning::Empty, None, None),
             Event::Note(Note::Role) => (Meaning::Role, None, None),
+            // The last event of an answer comes once: it may be read as JSON.
+            event if event.is_last() => return false,
             Event::Tail(tail) => (Meaning::Tail(tail.finish), None, tail.usage),
             Event::Output(output) => {
                 let Some((made, text)) = Made::of(output) else { return false };
@@ -218,7 +220,7 @@ impl Shape {
         let usage = self.usage.as_ref();
         match self.meaning {
             Meaning::Output(made) => Event::Output(made.output(text, usage)),
-            Meaning::Tail(finish) => Event::Tail(Tail { finish, usage }),
+            Meaning::Tail(finish) => Event::Tail(Tail { finish, usage, done: false }),
             Meaning::Role => Event::Note(Note::Role),
             Meaning::Empty => Event::Note(Note::Empty),
         }
@@ -252,7 +254,7 @@ impl Made {
         let Self { kind, tokens, finish, in_reasoning } = self;
         let none = Text::default();
         let (text, reasoning) = if in_reasoning { (none, text) } else { (text, none) };
-        Output { kind, text, reasoning, tokens, finish, usage }
+        Output { kind, text, reasoning, tokens, finish, usage, done: false }
     }
 }
 

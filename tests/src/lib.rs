@@ -9,10 +9,10 @@ use std::thread::JoinHandle;
 use tempfile::TempDir;
 use tokclock_engine::measure::Facts;
 use tokclock_engine::record::{Row, read_rows};
-use tokclock_engine::run::{Control, Progress, Setup, locate, run};
+use tokclock_engine::run::{Control, Progress, Setup, Way, locate, run};
 use tokclock_engine::workload::{
-    Client, Close, Content, Dialect, Limits, Load, Objectives, Overflow, Stamps, Stop, Target,
-    Tokenizer, Warmup, Workload,
+    Client, Close, Connections, Content, Dialect, Limits, Load, Objectives, Overflow, Retries,
+    Sizes, Stamps, Stop, Target, Tls, Tokenizer, Warmup, Workload,
 };
 use tokclock_sim::{Law, Report, Server, Settings};
 
@@ -52,14 +52,12 @@ pub fn requests(requests: u64) -> Stop {
 /// A load point against `address` with 8 output tokens and all output events kept.
 #[must_use]
 pub fn workload(address: SocketAddr, load: Load, stop: Stop) -> Workload {
-    let located = locate(&format!("http://{address}"), Dialect::OpenaiChat).unwrap();
+    let located =
+        locate(&format!("http://{address}"), Dialect::OpenaiChat, &Way::default()).unwrap();
     Workload {
         target: Target {
-            url: located.url,
-            address: located.address,
-            host: located.host,
-            base_path: located.base_path,
-            path: located.path,
+            endpoints: vec![located.endpoint],
+            tls: Tls::default(),
             dialect: Dialect::OpenaiChat,
             model: "sim".to_owned(),
             stream: true,
@@ -81,8 +79,14 @@ pub fn workload(address: SocketAddr, load: Load, stop: Stop) -> Workload {
             keep_chunks: true,
             keep_text: false,
             close: Close::Fin,
+            connections: Connections::Pooled,
+            requests_per_connection: None,
+            source_ips: Vec::new(),
+            retries: Retries::default(),
+            cancel: None,
         },
         limits: Limits::default(),
+        sizes: Sizes::default(),
         seed: 7,
     }
 }

@@ -19,7 +19,7 @@ fn against(settings: Settings, change: impl FnOnce(&mut Workload)) -> (Workload,
 
 fn completions(load: &mut Workload) {
     load.target.dialect = Dialect::OpenaiCompletions;
-    load.target.path = "/v1/completions".to_owned();
+    load.target.endpoints[0].path = "/v1/completions".to_owned();
 }
 
 #[test]

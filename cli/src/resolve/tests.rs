@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use proptest::prelude::*;
+use tokclock_engine::run::locate;
 use tokclock_engine::workload::{Arrival, Overflow, Warmup};
 
 use super::*;
@@ -11,14 +12,7 @@ use crate::args::parse_options;
 const CPUS: [usize; 4] = [0, 1, 2, 3];
 
 fn server() -> Located {
-    Located {
-        url: "http://127.0.0.1:8000".to_owned(),
-        address: SocketAddr::from((Ipv4Addr::LOCALHOST, 8000)),
-        host: "127.0.0.1:8000".to_owned(),
-        base_path: String::new(),
-        path: "/v1/chat/completions".to_owned(),
-        resolve_ns: 0,
-    }
+    locate("http://127.0.0.1:8000", Dialect::OpenaiChat, &Way::default()).unwrap()
 }
 
 fn draft(options: &[&str]) -> Result<Draft, Failure> {
@@ -26,7 +20,7 @@ fn draft(options: &[&str]) -> Result<Draft, Failure> {
 }
 
 fn workload(options: &[&str]) -> Workload {
-    draft(options).unwrap().workload(&server(), "m")
+    draft(options).unwrap().workload(&[server()], "m")
 }
 
 fn refusal(options: &[&str]) -> String {
@@ -42,7 +36,7 @@ fn again(draft: &Draft) -> Workload {
     let path = dir.path().join("run.toml");
     std::fs::write(&path, draft.run_toml("m").unwrap()).unwrap();
     let options = Options::read(&path).unwrap();
-    Draft::new(options, &CPUS).unwrap().workload(&server(), "m")
+    Draft::new(options, &CPUS).unwrap().workload(&[server()], "m")
 }
 
 #[test]
@@ -162,7 +156,7 @@ fn run_toml_leads_to_the_same_workload() {
     ];
     for options in cases {
         let draft = draft(options).unwrap();
-        assert_eq!(draft.workload(&server(), "m"), again(&draft), "{options:?}");
+        assert_eq!(draft.workload(&[server()], "m"), again(&draft), "{options:?}");
     }
 }
 
@@ -178,7 +172,7 @@ fn run_toml_repeats_neither_secrets_nor_the_directory() {
 fn a_run_without_a_seed_draws_one_and_writes_it_down() {
     let (one, two) = (draft(&[]).unwrap(), draft(&[]).unwrap());
     assert_ne!(one.options().seed, two.options().seed);
-    assert_eq!(one.options().seed, Some(one.workload(&server(), "m").seed));
+    assert_eq!(one.options().seed, Some(one.workload(&[server()], "m").seed));
 }
 
 #[test]
@@ -216,6 +210,6 @@ proptest! {
             ..Options::default()
         };
         let draft = Draft::new(options, &CPUS).unwrap();
-        prop_assert_eq!(draft.workload(&server(), "m"), again(&draft));
+        prop_assert_eq!(draft.workload(&[server()], "m"), again(&draft));
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::workload::{Arrival, Dialect, Load, Overflow, Tokenizer, Warmup, Workload};
+use crate::workload::{Arrival, Endpoint, Load, Overflow, Tokenizer, Warmup, Workload};
 
 /// Where the requests went. Headers may hold secrets and are left out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,18 +73,21 @@ impl TargetReport {
     #[must_use]
     pub fn new(workload: &Workload) -> Self {
         let target = &workload.target;
-        let dialect = match target.dialect {
-            Dialect::OpenaiChat => "openai-chat",
-            Dialect::OpenaiCompletions => "openai-completions",
-        };
         Self {
-            url: target.url.clone(),
-            address: target.address.to_string(),
-            dialect: dialect.into(),
+            url: joined(&target.endpoints, |endpoint| endpoint.url.clone()),
+            address: joined(&target.endpoints, |endpoint| {
+                endpoint.addresses.first().map(ToString::to_string).unwrap_or_default()
+            }),
+            dialect: target.dialect.as_str().into(),
             model: target.model.clone(),
             stream: target.stream,
         }
     }
+}
+
+/// What each server has, in order.
+fn joined(endpoints: &[Endpoint], part: impl Fn(&Endpoint) -> String) -> String {
+    endpoints.iter().map(part).collect::<Vec<_>>().join(", ")
 }
 
 impl WorkloadReport {

@@ -36,12 +36,12 @@ impl Frame {
         push_comma(&mut before);
         before.push_str(match target.dialect {
             Dialect::OpenaiChat => r#""messages":[{"role":"user","content":""#,
-            Dialect::OpenaiCompletions => r#""prompt":""#,
+            _ => r#""prompt":""#,
         });
 
         let mut after = String::from(match target.dialect {
             Dialect::OpenaiChat => r#""}]"#,
-            Dialect::OpenaiCompletions => r#"""#,
+            _ => r#"""#,
         });
         for (name, ours) in settings(content.output_tokens, target.stream) {
             let value = extra.remove(name).unwrap_or(ours);
@@ -77,7 +77,7 @@ fn settings(output_tokens: u32, stream: bool) -> Vec<(&'static str, Value)> {
 fn prompt_member(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::OpenaiChat => "messages",
-        Dialect::OpenaiCompletions => "prompt",
+        _ => "prompt",
     }
 }
 

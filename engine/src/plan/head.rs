@@ -1,6 +1,6 @@
 //! The head of a request: all of it but the request's number and the body's length is made once.
 
-use crate::workload::Target;
+use crate::workload::{Endpoint, Target};
 
 /// The static bytes of every head, in order:
 /// `fixed`, the index, `\r\nContent-Length: `, the length, `\r\n\r\n`.
@@ -14,7 +14,7 @@ pub(super) const CONTENT_LENGTH: &[u8] = b"\r\nContent-Length: ";
 pub(super) const END: &[u8] = b"\r\n\r\n";
 
 impl Head {
-    /// The head of a target's requests.
+    /// The head of the requests to one of a target's servers.
     ///
     /// A user's header stands in the place of ours of the same name; the others follow in their
     /// order. The headers of [`OURS_ALONE`] are refused.
@@ -22,23 +22,31 @@ impl Head {
     /// # Errors
     ///
     /// Anything that could end a line or a head early, and headers that are ours alone.
-    pub(super) fn new(target: &Target, run_id: &str) -> Result<Self, HeadError> {
-        check_line_part(Part::Path, &target.path)?;
-        if !target.path.starts_with('/') {
+    pub(super) fn new(
+        target: &Target,
+        endpoint: &Endpoint,
+        run_id: &str,
+    ) -> Result<Self, HeadError> {
+        check_line_part(Part::Path, &endpoint.path)?;
+        if !endpoint.path.starts_with('/') {
             return Err(HeadError::Relative);
         }
-        check_line_part(Part::Host, &target.host)?;
+        check_line_part(Part::Host, &endpoint.host)?;
         check_line_part(Part::RunId, run_id)?;
         for (position, (name, value)) in target.headers.iter().enumerate() {
             check_header(position + 1, name, value)?;
         }
 
-        let mut lines = format!("POST {} HTTP/1.1\r\n", target.path);
-        for (name, ours) in defaults(target) {
+        let mut lines =
+            format!("POST {}{} HTTP/1.1\r\n", endpoint.via.as_deref().unwrap_or(""), endpoint.path);
+        let defaults = defaults(target, endpoint);
+        for (name, ours) in defaults {
             let theirs = single(&target.headers, name)?;
             push_line(&mut lines, name, theirs.unwrap_or(ours));
         }
-        let more = target.headers.iter().filter(|(name, _)| !is_default(target, name));
+        let is_default =
+            |name: &str| defaults.iter().any(|(ours, _)| ours.eq_ignore_ascii_case(name));
+        let more = target.headers.iter().filter(|(name, _)| !is_default(name));
         for (name, value) in more {
             push_line(&mut lines, name, value);
         }
@@ -64,18 +72,14 @@ pub const OURS_ALONE: [&str; 8] = [
 ];
 
 /// Our headers that a user may replace.
-fn defaults(target: &Target) -> [(&'static str, &str); 4] {
+fn defaults<'a>(target: &Target, endpoint: &'a Endpoint) -> [(&'static str, &'a str); 4] {
     let accept = if target.stream { "text/event-stream" } else { "application/json" };
     [
-        ("Host", target.host.as_str()),
+        ("Host", endpoint.host.as_str()),
         ("User-Agent", concat!("tokclock/", env!("CARGO_PKG_VERSION"))),
         ("Content-Type", "application/json"),
         ("Accept", accept),
     ]
-}
-
-fn is_default(target: &Target, name: &str) -> bool {
-    defaults(target).iter().any(|(ours, _)| ours.eq_ignore_ascii_case(name))
 }
 
 /// The user's value of a header that may come once.

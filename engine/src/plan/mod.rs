@@ -30,7 +30,8 @@ pub const INPUT_TOKENS_MAX: u32 = 1 << 22;
 /// The requests of a load point.
 #[derive(Clone)]
 pub struct Plan {
-    head: Head,
+    /// One per server, in their order.
+    heads: Vec<Head>,
     frame: Frame,
     run_id: String,
     prompts: Prompts,
@@ -66,8 +67,14 @@ impl Plan {
             output: workload.content.output_tokens,
         };
         let body_bytes_max = frame.len() + lengths.input as usize * TOKEN_BYTES_MAX;
+        let target = &workload.target;
+        let heads = target.endpoints.iter().map(|endpoint| Head::new(target, endpoint, run_id));
+        let heads: Vec<Head> = heads.collect::<Result<_, _>>()?;
+        if heads.is_empty() {
+            return Err(PlanError::NoServer);
+        }
         Ok(Self {
-            head: Head::new(&workload.target, run_id)?,
+            heads,
             frame,
             run_id: run_id.to_owned(),
             prompts: Prompts::new(workload.seed),
@@ -117,7 +124,8 @@ impl Plan {
     /// Allocates only to let `out` grow.
     pub fn render(&self, index: u64, out: &mut Vec<u8>) -> Range<usize> {
         out.reserve(self.request_bytes_max());
-        out.extend_from_slice(&self.head.fixed);
+        let server = index % self.heads.len() as u64;
+        out.extend_from_slice(&self.heads[server as usize].fixed);
         push_number(index, out);
         out.extend_from_slice(head::CONTENT_LENGTH);
         let digits_at = out.len();
@@ -134,7 +142,8 @@ impl Plan {
     /// Most bytes that one request takes.
     #[must_use]
     pub fn request_bytes_max(&self) -> usize {
-        let head = self.head.fixed.len() + head::CONTENT_LENGTH.len() + head::END.len();
+        let longest = self.heads.iter().map(|head| head.fixed.len()).max().unwrap_or(0);
+        let head = longest + head::CONTENT_LENGTH.len() + head::END.len();
         let prompt = self.lengths.input as usize * TOKEN_BYTES_MAX;
         // The last word is copied whole before it is cut to its length.
         head + 2 * NUMBER_DIGITS_MAX + self.frame.len() + prompt + TOKEN_BYTES_MAX + 1
@@ -226,6 +235,9 @@ pub enum PlanError {
     /// The head.
     #[error(transparent)]
     Head(#[from] HeadError),
+    /// Nowhere to send to.
+    #[error("the target has no server: give at least one URL")]
+    NoServer,
     /// A closed loop of nobody.
     #[error("concurrency 0: a closed loop needs at least one user")]
     NoUsers,

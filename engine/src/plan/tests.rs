@@ -109,7 +109,7 @@ fn a_chat_request_says_all_and_nothing_more() {
 fn a_completion_without_stream_asks_for_json() {
     let mut workload = workload();
     workload.target.dialect = Dialect::OpenaiCompletions;
-    workload.target.path = "/v1/completions".into();
+    workload.target.endpoints[0].path = "/v1/completions".into();
     workload.target.stream = false;
     let seen = seen(&plan(&workload), 0);
     assert_eq!(seen.path, "/v1/completions");
@@ -196,7 +196,7 @@ fn headers_that_would_break_the_request_are_refused_and_values_not_shown() {
 fn a_request_line_cannot_be_split() {
     for path in ["", "v1", "/a b", "/a\r\nX: y", "/\u{e9}"] {
         let mut workload = workload();
-        workload.target.path = path.into();
+        workload.target.endpoints[0].path = path.into();
         assert!(refusal(&workload).starts_with("path: "), "{path}");
     }
     let mut workload = workload();
@@ -204,7 +204,7 @@ fn a_request_line_cannot_be_split() {
         let text = Plan::new(&workload, run_id).unwrap_err().to_string();
         assert!(text.starts_with("run id: "), "{text}");
     }
-    workload.target.host = "a\r\nX: y".into();
+    workload.target.endpoints[0].host = "a\r\nX: y".into();
     assert!(refusal(&workload).starts_with("host: "));
 }
 

@@ -59,7 +59,10 @@ impl Crew {
             let (recorder_rings, writer_ends) = rings(RECORD_RING);
             let (said_go, go_in) = mpsc::channel();
             parts.push(Reactor {
-                setup: Arc::new(ReactorSetup::new(workload, number as u64, reactors, *cpu)),
+                setup: Arc::new(
+                    ReactorSetup::new(workload, number as u64, reactors, *cpu)
+                        .map_err(io::Error::other)?,
+                ),
                 plan: Arc::clone(plan),
                 clock: clock.clone(),
                 feed,

@@ -85,6 +85,7 @@ mod tests {
         Limits {
             request_ns: Some(1_000 * MS),
             connect_ns: Some(50 * MS),
+            tls_ns: None,
             first_byte_ns: Some(100 * MS),
             first_token_ns: Some(200 * MS),
             idle_ns: Some(300 * MS),

@@ -184,6 +184,9 @@ impl Exchange {
     #[inline]
     fn on_output(&mut self, output: &Output<'_>, at: u64, read: &mut Reading) {
         self.note_end(output.finish, output.usage);
+        if output.done {
+            self.note_done(at);
+        }
         if self.keep_text {
             // The name and arguments of a tool call are no part of the answer's text.
             if output.kind != OutputKind::ToolCall {
@@ -241,16 +244,23 @@ impl Exchange {
     fn on_event(&mut self, event: &Event<'_>, at: u64, read: &mut Reading) {
         read.followed = true;
         match event {
-            Event::Tail(tail) => self.note_end(tail.finish, tail.usage),
-            Event::Fault(fault) => self.note_fault(fault),
-            Event::Malformed(_) => self.settled.malformed_events += 1,
-            Event::Done => {
-                if !self.saw_done {
-                    self.saw_done = true;
-                    self.settled.marks.done = at;
+            Event::Tail(tail) => {
+                self.note_end(tail.finish, tail.usage);
+                if tail.done {
+                    self.note_done(at);
                 }
             }
+            Event::Fault(fault) => self.note_fault(fault),
+            Event::Malformed(_) => self.settled.malformed_events += 1,
+            Event::Done => self.note_done(at),
             Event::Note(_) | Event::Output(_) => read.followed = false,
+        }
+    }
+
+    fn note_done(&mut self, at: u64) {
+        if !self.saw_done {
+            self.saw_done = true;
+            self.settled.marks.done = at;
         }
     }
 

@@ -145,8 +145,13 @@ impl Core {
         self.prepare(id, request);
         self.opening += 1;
         self.recorder.tally().connections += 1;
-        let opened = socket::connect(self.setup.address, self.setup.stamped, self.setup.reset)
-            .and_then(|socket| monoio::net::TcpStream::from_std(socket.into()));
+        let opened = socket::connect(
+            &self.setup.servers[0].addresses[0],
+            None,
+            self.setup.stamped,
+            self.setup.reset,
+        )
+        .and_then(|socket| monoio::net::TcpStream::from_std(socket.into()));
         let stream = opened.map(Rc::new);
         let conn = &mut self.conns[id];
         if let Ok(stream) = &stream {

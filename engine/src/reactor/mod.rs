@@ -23,10 +23,12 @@ mod settle;
 mod setup;
 mod socket;
 mod thread;
+mod tls;
 mod warm;
 
 pub use driver::DriverName;
 pub use setup::Control;
+pub use tls::TlsFilesError;
 
 pub(crate) use crew::{Crew, Writer};
 pub(crate) use setup::{Count, Gauge, Start, counter};

@@ -1,16 +1,22 @@
 //! What a reactor is told before it starts, and the few words that cross threads while it runs.
 
-use std::net::SocketAddr;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
 use tokclock_parser::answer::{Answer, Limits as AnswerLimits, Settings};
 
 use super::conn::Conn;
 use super::deadline::Deadlines;
-use super::probe::harmless_request;
+use super::probe::{Asked, harmless_request, tunnel_request};
+use super::tls::{self, TlsFilesError};
 use crate::record::Window;
-use crate::workload::{Close, Dialect, Load, Overflow, Stamps, Workload};
+use crate::workload::{
+    Address, Cancel, Close, Connections, Dialect, Load, Overflow, Retries, Sizes, Stamps, Target,
+    Workload,
+};
 
 /// Counts tokens of a text.
 pub(crate) type Count = dyn Fn(&str) -> u64 + Send + Sync;
@@ -23,10 +29,8 @@ pub(crate) struct ReactorSetup {
     pub(crate) reactors: u32,
     /// The CPU to pin to.
     pub(crate) cpu: core_affinity::CoreId,
-    /// Where to connect.
-    pub(crate) address: SocketAddr,
-    /// A request without effect that warms the path: head and all.
-    pub(crate) warm_request: Vec<u8>,
+    /// Where to connect: request *i* goes to number *i mod n*.
+    pub(crate) servers: Vec<Server>,
     /// Kernel receive stamps.
     pub(crate) stamped: bool,
     /// End connections by a reset.
@@ -49,6 +53,57 @@ pub(crate) struct ReactorSetup {
     pub(crate) count: Option<Arc<Count>>,
     /// How long what is in flight may go on after the last request was issued, ns.
     pub(crate) drain_ns: u64,
+    /// How long a connection serves.
+    pub(crate) connections: Connections,
+    /// Requests that a connection carries at most.
+    pub(crate) requests_per_connection: u64,
+    /// Addresses that connections come from, in turn.
+    pub(crate) source_ips: Vec<IpAddr>,
+    /// What becomes of requests that fail.
+    pub(crate) retries: Retries,
+    /// Requests that are cancelled on purpose.
+    pub(crate) cancel: Option<Cancel>,
+    /// Seed of every random choice.
+    pub(crate) seed: u64,
+}
+
+/// One server as a reactor sees it.
+pub(crate) struct Server {
+    /// Where to connect, in the order in which they are tried.
+    pub(crate) addresses: Vec<Address>,
+    /// What is asked of a proxy before all else.
+    pub(crate) tunnel: Option<Vec<u8>>,
+    /// How TLS is spoken, and the name that is asked for.
+    pub(crate) tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
+    /// A request without effect that warms the path: head and all.
+    pub(crate) warm_request: Vec<u8>,
+}
+
+impl Server {
+    /// The servers of a target. They share the memory of sessions.
+    fn all(target: &Target) -> Result<Vec<Self>, TlsFilesError> {
+        let mut config = None;
+        let mut servers = Vec::new();
+        for asked in Asked::all(target) {
+            let endpoint = asked.endpoint;
+            let tls = if endpoint.tls {
+                let config = match &config {
+                    Some(config) => Arc::clone(config),
+                    None => Arc::clone(config.insert(Arc::new(tls::config(&target.tls)?))),
+                };
+                Some((config, tls::server_name(endpoint, &target.tls)?))
+            } else {
+                None
+            };
+            servers.push(Self {
+                addresses: endpoint.addresses.clone(),
+                tunnel: endpoint.tunnel.as_deref().map(|to| tunnel_request(to).into_bytes()),
+                tls,
+                warm_request: harmless_request(&asked),
+            });
+        }
+        Ok(servers)
+    }
 }
 
 impl ReactorSetup {
@@ -58,7 +113,7 @@ impl ReactorSetup {
         number: u64,
         reactors: u64,
         cpu: core_affinity::CoreId,
-    ) -> Self {
+    ) -> Result<Self, TlsFilesError> {
         let target = &workload.target;
         let is_closed = workload.load.is_closed();
         let (cap, overflow) = match workload.load {
@@ -67,16 +122,12 @@ impl ReactorSetup {
                 (max_in_flight.map(|all| share_of(all, number, reactors)), overflow)
             }
         };
-        let dialect = match target.dialect {
-            Dialect::OpenaiChat => tokclock_parser::dialect::Dialect::OpenaiChat,
-            Dialect::OpenaiCompletions => tokclock_parser::dialect::Dialect::OpenaiCompletions,
-        };
-        Self {
+        let dialect = parser_dialect(target);
+        Ok(Self {
             reactor: number as u32,
             reactors: reactors as u32,
             cpu,
-            address: target.address,
-            warm_request: harmless_request(target),
+            servers: Server::all(target)?,
             stamped: workload.client.stamps == Stamps::Kernel,
             reset: workload.client.close == Close::Rst,
             load: workload.load,
@@ -84,22 +135,51 @@ impl ReactorSetup {
             cap,
             overflow,
             deadlines: Deadlines::new(workload.limits, is_closed),
-            answers: Settings { dialect, stream: target.stream, limits: ANSWER_LIMITS },
+            answers: Settings {
+                dialect,
+                stream: target.stream,
+                limits: answer_limits(workload.sizes),
+            },
             gather_text: workload.client.keep_text || workload.content.tokenizer_chosen,
             count: counter(workload),
             drain_ns: workload.stop.drain_ns,
-        }
+            connections: workload.client.connections,
+            requests_per_connection: workload.client.requests_per_connection.unwrap_or(u64::MAX),
+            source_ips: workload.client.source_ips.clone(),
+            retries: workload.client.retries,
+            cancel: workload.client.cancel,
+            seed: workload.seed,
+        })
     }
 
     /// A place for a connection.
     pub(crate) fn new_conn(&self) -> Conn {
-        Conn::free(Answer::new(self.answers), self.answers.stream, self.gather_text)
+        Conn::free(Answer::new(self.answers.clone()), self.answers.stream, self.gather_text)
     }
 }
 
-/// Bounds on what a server may send.
-const ANSWER_LIMITS: AnswerLimits =
-    AnswerLimits { head_bytes: 64 << 10, event_bytes: 16 << 20, body_bytes: 64 << 20 };
+/// How answers in the target's dialect are read.
+fn parser_dialect(target: &Target) -> tokclock_parser::dialect::Dialect {
+    use tokclock_parser::dialect::Dialect as Read;
+    match target.dialect {
+        Dialect::OpenaiChat => Read::OpenaiChat,
+        Dialect::OpenaiCompletions => Read::OpenaiCompletions,
+        Dialect::OpenaiResponses => Read::OpenaiResponses,
+        Dialect::OpenaiEmbeddings => Read::OpenaiEmbeddings,
+        Dialect::AnthropicMessages => Read::AnthropicMessages,
+        Dialect::SglangGenerate => Read::SglangGenerate,
+        Dialect::TgiGenerate => Read::TgiGenerate,
+        Dialect::TritonGenerate => Read::TritonGenerate,
+        Dialect::LlamacppCompletion => Read::LlamacppCompletion,
+        Dialect::OllamaChat => Read::OllamaChat,
+        Dialect::OllamaGenerate => Read::OllamaGenerate,
+    }
+}
+
+fn answer_limits(sizes: Sizes) -> AnswerLimits {
+    let Sizes { head, event, body } = sizes;
+    AnswerLimits { head_bytes: head, event_bytes: event, body_bytes: body }
+}
 
 /// What all reactors are told at the start of the load.
 #[derive(Clone)]

@@ -2,10 +2,12 @@
 
 use std::io;
 use std::mem::{MaybeUninit, size_of, zeroed};
-use std::net::SocketAddr;
+use std::net::IpAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
+
+use crate::workload::Address;
 
 /// What one receive call gave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,29 +93,60 @@ pub(crate) fn send(fd: RawFd, bytes: &[u8]) -> io::Result<usize> {
     }
 }
 
-/// A new TCP socket that is connecting to `address`, non-blocking, without delay, with kernel
-/// receive stamps if `stamped`.
+/// Starts connecting to `address`, non-blocking: over TCP without delay, from `source` if one is given,
+/// with kernel receive stamps if `stamped`; unix sockets have none.
 ///
 /// # Errors
-/// Those of socket(2) and connect(2), except "in progress".
-pub(crate) fn connect(address: SocketAddr, stamped: bool, reset: bool) -> io::Result<Socket> {
-    let socket = Socket::new(
-        Domain::for_address(address),
-        Type::STREAM.nonblocking().cloexec(),
-        Some(Protocol::TCP),
-    )?;
-    socket.set_tcp_nodelay(true)?;
-    if reset {
-        socket.set_linger(Some(std::time::Duration::ZERO))?;
+/// Those of socket(2), bind(2) and connect(2), except "in progress".
+pub(crate) fn connect(
+    address: &Address,
+    source: Option<IpAddr>,
+    stamped: bool,
+    reset: bool,
+) -> io::Result<Socket> {
+    let (to, protocol) = match address {
+        Address::Ip(ip) => (SockAddr::from(*ip), Some(Protocol::TCP)),
+        Address::Unix(path) => (SockAddr::unix(path)?, None),
+    };
+    let kind = Type::STREAM.nonblocking().cloexec();
+    let socket = Socket::new(to.domain(), kind, protocol)?;
+    if matches!(address, Address::Ip(_)) {
+        socket.set_tcp_nodelay(true)?;
+        if reset {
+            socket.set_linger(Some(std::time::Duration::ZERO))?;
+        }
+        if stamped {
+            stamp(socket.as_raw_fd())?;
+        }
+        if let Some(source) = source {
+            bind_without_port(&socket, source)?;
+        }
     }
-    if stamped {
-        stamp(socket.as_raw_fd())?;
-    }
-    match socket.connect(&address.into()) {
+    match socket.connect(&to) {
         Ok(()) => Ok(socket),
         Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => Ok(socket),
         Err(error) => Err(error),
     }
+}
+
+/// Fixes the source address and leaves the port to connect(2), which can then use one port for
+/// several servers.
+fn bind_without_port(socket: &Socket, source: IpAddr) -> io::Result<()> {
+    let on: libc::c_int = 1;
+    // SAFETY: the option takes an int, whose address and size are given.
+    let done = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_IP,
+            libc::IP_BIND_ADDRESS_NO_PORT,
+            (&raw const on).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    if done != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    socket.bind(&SockAddr::from(std::net::SocketAddr::new(source, 0)))
 }
 
 /// The error with which connecting ended, if it did.
@@ -291,7 +324,8 @@ mod tests {
     fn bytes_over_loopback_come_with_a_kernel_stamp_between_send_and_receive() {
         let _keeper = stamp_keeper().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let socket = connect(listener.local_addr().unwrap(), true, false).unwrap();
+        let socket =
+            connect(&Address::Ip(listener.local_addr().unwrap()), None, true, false).unwrap();
         let (mut peer, _) = listener.accept().unwrap();
         let mut buf = [0_u8; 64];
         assert_eq!(receive(socket.as_raw_fd(), &mut buf), Received::Empty);

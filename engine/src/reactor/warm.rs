@@ -20,14 +20,14 @@ pub(crate) async fn warm(setup: &ReactorSetup, buffer: &mut [u8]) {
 }
 
 async fn exchange(setup: &ReactorSetup, buffer: &mut [u8]) {
-    let opened = socket::connect(setup.address, setup.stamped, true)
+    let opened = socket::connect(&setup.servers[0].addresses[0], None, setup.stamped, true)
         .and_then(|socket| monoio::net::TcpStream::from_std(socket.into()));
     let Ok(stream) = opened else { return };
     let fd = stream.as_raw_fd();
     if stream.writable(false).await.is_err() || socket::take_error(fd).is_some() {
         return;
     }
-    if socket::send(fd, &setup.warm_request).is_err() {
+    if socket::send(fd, &setup.servers[0].warm_request).is_err() {
         return;
     }
     // One read has gone the whole way; what else comes is of no interest.

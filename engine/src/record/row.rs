@@ -59,6 +59,8 @@ pub enum ErrorClass {
     Deadline,
     /// Cancelled: the user interrupted the run.
     Interrupt,
+    /// Cancelled: on purpose, as one of the share that was asked for.
+    CancelRate,
 }
 
 /// Why an open-loop request was written later than it was meant to be.

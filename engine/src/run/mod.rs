@@ -6,7 +6,10 @@ mod preflight;
 mod progress;
 
 pub use crate::reactor::Control;
-pub use crate::reactor::probe::{Located, ProbeError, locate, models, reach, wait_ready};
+pub use crate::reactor::TlsFilesError;
+pub use crate::reactor::probe::{
+    Asked, Located, Pinned, ProbeError, Way, locate, models, reach, wait_ready,
+};
 pub use preflight::{check, cpus};
 pub use progress::{Progress, Snapshot};
 

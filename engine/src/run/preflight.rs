@@ -1,7 +1,7 @@
 //! What is checked before load starts, so that a lack of ours is never blamed on the server.
 
 use super::RunError;
-use crate::reactor::probe::{Located, reach};
+use crate::reactor::probe::{Asked, reach};
 use crate::workload::{Load, Workload};
 
 /// Descriptors that a run needs beside its connections.
@@ -45,10 +45,10 @@ pub fn check(workload: &Workload) -> Result<Vec<String>, RunError> {
         Load::Open { max_in_flight, .. } => max_in_flight,
     };
     descriptors(connections, &mut notes)?;
-    if !workload.target.address.ip().is_unspecified() {
-        ports(connections)?;
+    ports(connections)?;
+    for asked in Asked::all(&workload.target) {
+        reach(&asked)?;
     }
-    reach(&Located::of(&workload.target), &workload.target.headers)?;
     Ok(notes)
 }
 

@@ -8,7 +8,8 @@ pub use names::UnknownName;
 pub use objective::{Goodput, Limit, Metric, Objective, ObjectiveError, Percentile};
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 
 /// One load point, whole: what `run` needs and what a result must hold to be reproduced.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,6 +28,8 @@ pub struct Workload {
     pub client: Client,
     /// How long anything may take.
     pub limits: Limits,
+    /// How large an answer may be.
+    pub sizes: Sizes,
     /// Seed of every random choice.
     pub seed: u64,
 }
@@ -38,21 +41,33 @@ pub enum Dialect {
     OpenaiChat,
     /// `POST /v1/completions`.
     OpenaiCompletions,
+    /// `POST /v1/responses`.
+    OpenaiResponses,
+    /// `POST /v1/embeddings`; never a stream.
+    OpenaiEmbeddings,
+    /// `POST /v1/messages`.
+    AnthropicMessages,
+    /// SGLang's `POST /generate`.
+    SglangGenerate,
+    /// Text Generation Inference's `POST /generate_stream`, or `/generate`.
+    TgiGenerate,
+    /// Triton's `POST /v2/models/M/generate_stream`, or `/generate`.
+    TritonGenerate,
+    /// llama.cpp's `POST /completion`.
+    LlamacppCompletion,
+    /// Ollama's `POST /api/chat`.
+    OllamaChat,
+    /// Ollama's `POST /api/generate`.
+    OllamaGenerate,
 }
 
-/// The server, with its name already resolved.
+/// What is asked, and of whom.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Target {
-    /// The base URL as it was given, without user information.
-    pub url: String,
-    /// Where to connect.
-    pub address: SocketAddr,
-    /// Value of the `Host` header.
-    pub host: String,
-    /// Path below which the API lies: `/v1`.
-    pub base_path: String,
-    /// Path of the requests, prefix included: `/v1/chat/completions`.
-    pub path: String,
+    /// The servers, at least one: request *i* goes to number *i mod n*.
+    pub endpoints: Vec<Endpoint>,
+    /// How TLS is spoken with those whose URL says https.
+    pub tls: Tls,
     /// The API.
     pub dialect: Dialect,
     /// Model name sent in every body.
@@ -65,14 +80,86 @@ pub struct Target {
     pub extra_body: serde_json::Map<String, serde_json::Value>,
 }
 
+/// One server, with its name already resolved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Endpoint {
+    /// The base URL as it was given, without user information.
+    pub url: String,
+    /// Where to connect, at least one: the next is tried where one does not answer.
+    pub addresses: Vec<Address>,
+    /// Value of the `Host` header.
+    pub host: String,
+    /// Path below which the API lies: `/v1`.
+    pub base_path: String,
+    /// Path of the requests, prefix and query included: `/v1/chat/completions`.
+    pub path: String,
+    /// Through a proxy that reads requests: what stands before the path in their first line.
+    pub via: Option<String>,
+    /// Through a proxy that passes bytes on: the `host:port` it is asked to connect to.
+    pub tunnel: Option<String>,
+    /// TLS is spoken.
+    pub tls: bool,
+    /// The host of the URL, without brackets: what a certificate is for.
+    pub server_name: String,
+}
+
+impl Endpoint {
+    /// Whether it lies on this host.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        self.addresses.iter().all(|address| match address {
+            Address::Ip(ip) => ip.ip().to_canonical().is_loopback(),
+            Address::Unix(_) => true,
+        })
+    }
+}
+
+/// How TLS is spoken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tls {
+    /// PEM file of the roots to trust, in place of those of the system and of webpki.
+    pub roots: Option<PathBuf>,
+    /// PEM files of our own certificate and its key.
+    pub identity: Option<(PathBuf, PathBuf)>,
+    /// Check certificates.
+    pub verify: bool,
+    /// Name to ask for and to check, in place of the URL's host.
+    pub server_name: Option<String>,
+    /// Resume sessions.
+    pub resume: bool,
+}
+
+impl Default for Tls {
+    /// Verified, resumed.
+    fn default() -> Self {
+        Self { roots: None, identity: None, verify: true, server_name: None, resume: true }
+    }
+}
+
+/// Where a socket connects to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Address {
+    /// TCP.
+    Ip(SocketAddr),
+    /// A unix socket.
+    Unix(PathBuf),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ip(address) => address.fmt(f),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
 impl fmt::Debug for Target {
     /// Leaves out the values of headers: they may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let headers: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
         f.debug_struct("Target")
-            .field("url", &self.url)
-            .field("address", &self.address)
-            .field("path", &self.path)
+            .field("endpoints", &self.endpoints)
             .field("dialect", &self.dialect)
             .field("model", &self.model)
             .field("stream", &self.stream)
@@ -204,7 +291,7 @@ pub struct Objectives {
 }
 
 /// How this host sends.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Client {
     /// Positions in the list of CPUs that this process may use, one per reactor.
     pub cpus: Vec<usize>,
@@ -216,6 +303,54 @@ pub struct Client {
     pub keep_text: bool,
     /// How our side ends a connection.
     pub close: Close,
+    /// How long a connection serves.
+    pub connections: Connections,
+    /// Requests that a connection carries at most.
+    pub requests_per_connection: Option<u64>,
+    /// Addresses that connections come from, in turn; the kernel chooses if there is none.
+    pub source_ips: Vec<IpAddr>,
+    /// What becomes of requests that fail.
+    pub retries: Retries,
+    /// Requests that are cancelled on purpose.
+    pub cancel: Option<Cancel>,
+}
+
+/// How long a connection serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Connections {
+    /// Whoever has a request takes an idle one.
+    Pooled,
+    /// Each user of a closed loop keeps its own.
+    PerUser,
+    /// Each request opens one.
+    PerRequest,
+}
+
+/// What becomes of requests that fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Retries {
+    /// Attempts beyond the first.
+    pub max: u32,
+    /// Pause before the first of them, ns; it doubles each time. A longer `Retry-After` wins.
+    pub backoff_ns: u64,
+}
+
+/// Requests that are cancelled on purpose, to load the server's way of aborting.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Cancel {
+    /// Their share, 0 to 1.
+    pub rate: f64,
+    /// When.
+    pub after: CancelAfter,
+}
+
+/// When a request is cancelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CancelAfter {
+    /// So long after its last byte was sent, ns.
+    Time(u64),
+    /// At the output event of this number.
+    Events(u32),
 }
 
 /// Where the time of an arrival comes from.
@@ -243,6 +378,8 @@ pub struct Limits {
     pub request_ns: Option<u64>,
     /// Opening a connection.
     pub connect_ns: Option<u64>,
+    /// The TLS handshake.
+    pub tls_ns: Option<u64>,
     /// From the last request byte to the first of the answer.
     pub first_byte_ns: Option<u64>,
     /// From the last request byte to the first token.
@@ -251,16 +388,41 @@ pub struct Limits {
     pub idle_ns: Option<u64>,
 }
 
+/// How large the parts of an answer may be, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sizes {
+    /// The head.
+    pub head: usize,
+    /// One line, and the data of one event.
+    pub event: usize,
+    /// A document that is no stream.
+    pub body: usize,
+}
+
+impl Default for Sizes {
+    /// 64 KiB, 16 MiB, 64 MiB.
+    fn default() -> Self {
+        Self { head: 64 << 10, event: 16 << 20, body: 64 << 20 }
+    }
+}
+
 /// A small load point for tests, which change what matters to them.
 #[cfg(test)]
 pub(crate) fn sample() -> Workload {
     Workload {
         target: Target {
-            url: "http://127.0.0.1:8000".into(),
-            address: SocketAddr::from(([127, 0, 0, 1], 8000)),
-            host: "127.0.0.1:8000".into(),
-            base_path: "/v1".into(),
-            path: "/v1/chat/completions".into(),
+            endpoints: vec![Endpoint {
+                url: "http://127.0.0.1:8000".into(),
+                addresses: vec![Address::Ip(SocketAddr::from(([127, 0, 0, 1], 8000)))],
+                host: "127.0.0.1:8000".into(),
+                base_path: "/v1".into(),
+                path: "/v1/chat/completions".into(),
+                via: None,
+                tunnel: None,
+                tls: false,
+                server_name: "127.0.0.1".into(),
+            }],
+            tls: Tls::default(),
             dialect: Dialect::OpenaiChat,
             model: "tiny".into(),
             stream: true,
@@ -282,8 +444,14 @@ pub(crate) fn sample() -> Workload {
             keep_chunks: false,
             keep_text: false,
             close: Close::Fin,
+            connections: Connections::Pooled,
+            requests_per_connection: None,
+            source_ips: Vec::new(),
+            retries: Retries::default(),
+            cancel: None,
         },
         limits: Limits::default(),
+        sizes: Sizes::default(),
         seed: 1,
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Close, Dialect, Overflow, Stamps, Tokenizer};
+use super::{Close, Connections, Dialect, Overflow, Stamps, Tokenizer};
 
 /// A name that is none of the choices.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -55,12 +55,19 @@ macro_rules! names {
 }
 
 names!(Dialect, "dialect",
-    OpenaiChat => "openai-chat", OpenaiCompletions => "openai-completions");
+    OpenaiChat => "openai-chat", OpenaiCompletions => "openai-completions",
+    OpenaiResponses => "openai-responses", OpenaiEmbeddings => "openai-embeddings",
+    AnthropicMessages => "anthropic-messages", SglangGenerate => "sglang-generate",
+    TgiGenerate => "tgi-generate", TritonGenerate => "triton-generate",
+    LlamacppCompletion => "llamacpp-completion",
+    OllamaChat => "ollama-chat", OllamaGenerate => "ollama-generate");
 names!(Tokenizer, "tokenizer",
     O200kBase => "o200k_base", Cl100kBase => "cl100k_base", Qwen2 => "qwen2");
 names!(Stamps, "stamps", Kernel => "kernel", Observed => "observed");
 names!(Overflow, "overflow", Wait => "wait", Drop => "drop");
 names!(Close, "close", Fin => "fin", Rst => "rst");
+names!(Connections, "connections",
+    Pooled => "pooled", PerUser => "per-user", PerRequest => "per-request");
 
 #[cfg(test)]
 mod tests {
@@ -82,6 +89,7 @@ mod tests {
         is_read_back(Stamps::ALL);
         is_read_back(Overflow::ALL);
         is_read_back(Close::ALL);
+        is_read_back(Connections::ALL);
     }
 
     #[test]

@@ -5,84 +5,10 @@ use std::marker::PhantomData;
 
 use serde::de::{MapAccess, SeqAccess};
 
+use super::found::{Choice, Found};
 use super::lenient::{Fill, Length, Take, count, fill, inside, lenient, raw, raw_string};
-use crate::event::{Fault, Finish, OutputKind, Usage, unescape};
+use crate::event::{Fault, Finish, Usage, unescape};
 use crate::shape::{Count, Spots};
-
-/// What one JSON text holds.
-#[derive(Default)]
-pub(super) struct Found<'a> {
-    pub(super) choice: Choice<'a>,
-    pub(super) usage: Option<Usage>,
-    pub(super) fault: Option<Fault<'a>>,
-    /// What may differ in an event that means the same.
-    pub(super) spots: Spots<'a>,
-}
-
-/// What one choice, or several taken together, holds.
-#[derive(Default)]
-pub(super) struct Choice<'a> {
-    /// Everything generated beside reasoning.
-    pub(super) text: Pieces<'a>,
-    pub(super) reasoning: Pieces<'a>,
-    /// The foremost kind of what is in `text`, or media without text.
-    pub(super) kind: Option<OutputKind>,
-    pub(super) tokens: u32,
-    pub(super) finish: Option<Finish>,
-    pub(super) role: bool,
-}
-
-/// Strings to be joined; most often one, which needs no memory.
-#[derive(Default)]
-pub(super) struct Pieces<'a> {
-    pub(super) first: &'a str,
-    pub(super) more: Vec<&'a str>,
-}
-
-impl<'a> Pieces<'a> {
-    pub(super) fn push(&mut self, piece: &'a str) {
-        if self.first.is_empty() {
-            self.first = piece;
-        } else if !piece.is_empty() {
-            self.more.push(piece);
-        }
-    }
-
-    fn append(&mut self, other: Self) {
-        self.push(other.first);
-        self.more.extend(other.more);
-    }
-}
-
-impl<'a> Choice<'a> {
-    /// Generated text that is not reasoning.
-    pub(super) fn push(&mut self, kind: OutputKind, piece: &'a str) {
-        if !piece.is_empty() {
-            self.text.push(piece);
-            self.mark(kind);
-        }
-    }
-
-    /// Something of this kind was generated.
-    pub(super) fn mark(&mut self, kind: OutputKind) {
-        self.kind = Some(self.kind.map_or(kind, |before| foremost(before, kind)));
-    }
-
-    fn append(&mut self, other: Self) {
-        self.text.append(other.text);
-        self.reasoning.append(other.reasoning);
-        if let Some(kind) = other.kind {
-            self.mark(kind);
-        }
-        self.tokens = self.tokens.saturating_add(other.tokens);
-        self.finish = other.finish.or(self.finish);
-        self.role |= other.role;
-    }
-}
-
-fn foremost(a: OutputKind, b: OutputKind) -> OutputKind {
-    if (a as u8) <= (b as u8) { a } else { b }
-}
 
 /// Reads `json`, whose choices are of the form `C`.
 pub(super) fn read<'a, C: Take<'a> + Into<Choice<'a>>>(
@@ -94,7 +20,8 @@ pub(super) fn read<'a, C: Take<'a> + Into<Choice<'a>>>(
         .is_error
         .then_some(Fault { message: unescape(outer.message), code: code(outer.code) }));
     let spots = Spots { idle: outer.idle, counts: outer.usage.written };
-    Ok(Found { choice: outer.choices.all, usage: outer.usage.known(), fault, spots })
+    let usage = outer.usage.known();
+    Ok(Found { choice: outer.choices.all, usage, fault, spots, ..Found::default() })
 }
 
 /// The outermost object.

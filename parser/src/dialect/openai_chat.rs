@@ -2,8 +2,9 @@
 
 use serde::de::{MapAccess, SeqAccess};
 
+use super::found::{Choice, Found, Pieces};
 use super::lenient::{Fill, Length, Take, fill, inside, lenient, raw, raw_string};
-use super::openai::{Choice, Ending, Found, Pieces, choice_field, read};
+use super::openai::{Ending, choice_field, read};
 use crate::event::OutputKind;
 
 pub(super) fn decode(json: &str) -> Result<Found<'_>, serde_json::Error> {

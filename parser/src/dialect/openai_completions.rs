@@ -2,8 +2,9 @@
 
 use serde::de::MapAccess;
 
+use super::found::{Choice, Found};
 use super::lenient::{Take, raw_string};
-use super::openai::{Choice, Ending, Found, choice_field, read};
+use super::openai::{Ending, choice_field, read};
 use crate::event::OutputKind;
 
 pub(super) fn decode(json: &str) -> Result<Found<'_>, serde_json::Error> {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::openai::{Found, Pieces};
+use super::found::{Found, Pieces};
 use super::{Dialect, openai_chat, openai_completions};
 use crate::event::{Event, Fault, Malformed, Note, Output, OutputKind, Tail, Usage};
 use crate::memory::Memory;
@@ -115,10 +115,10 @@ impl Decoder {
 const DONE: &str = "[DONE]";
 
 impl Dialect {
-    fn read(self, json: &str) -> Result<Found<'_>, serde_json::Error> {
+    fn read<'a>(&self, json: &'a str) -> Result<Found<'a>, serde_json::Error> {
         match self {
             Self::OpenaiChat => openai_chat::decode(json),
-            Self::OpenaiCompletions => openai_completions::decode(json),
+            _ => openai_completions::decode(json),
         }
     }
 }
@@ -151,8 +151,8 @@ fn judge<'a>(found: Found<'a>, joined: &'a mut String, storage: &'a mut Usage) -
         Some(kind) => kind,
         None if !choice.reasoning.first.is_empty() => OutputKind::Reasoning,
         None if choice.tokens > 0 => OutputKind::TokenIds,
-        None if choice.finish.is_some() || usage.is_some() => {
-            return Event::Tail(Tail { finish: choice.finish, usage });
+        None if choice.finish.is_some() || usage.is_some() || found.done => {
+            return Event::Tail(Tail { finish: choice.finish, usage, done: found.done });
         }
         None if choice.role => return Event::Note(Note::Role),
         None => return Event::Note(Note::Empty),
@@ -160,7 +160,8 @@ fn judge<'a>(found: Found<'a>, joined: &'a mut String, storage: &'a mut Usage) -
     let (text, reasoning) = join(&choice.text, &choice.reasoning, joined);
     let tokens = (choice.tokens > 0).then_some(choice.tokens);
     let (text, reasoning) = (text.into(), reasoning.into());
-    Event::Output(Output { kind, text, reasoning, tokens, finish: choice.finish, usage })
+    let (finish, done) = (choice.finish, found.done);
+    Event::Output(Output { kind, text, reasoning, tokens, finish, usage, done })
 }
 
 fn join<'a>(

@@ -1,0 +1,248 @@
+//! One question to a server and its answer, blocking: over TCP or a unix socket, through a proxy, with
+//! or without TLS.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokclock_parser::body::{Body, Part};
+use tokclock_parser::head;
+
+use super::{Asked, ProbeError};
+use crate::reactor::socket::reason;
+use crate::reactor::tls;
+use crate::record::ErrorClass;
+use crate::workload::{Address, Endpoint};
+
+/// How long one question may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Bytes of an answer that are looked at.
+const ANSWER_MAX: usize = 4 << 20;
+
+/// Bytes in both directions, of whatever kind.
+trait Line: Read + Write {}
+
+impl<T: Read + Write> Line for T {}
+
+/// A request without effect, which asks for the models and for the connection's end.
+pub(crate) fn harmless_request(asked: &Asked<'_>) -> Vec<u8> {
+    get_request(asked, &asked.models_path())
+}
+
+/// The request that GETs `path`, which asks the server to close afterwards.
+fn get_request(asked: &Asked<'_>, path: &str) -> Vec<u8> {
+    let Endpoint { via, host, .. } = asked.endpoint;
+    let mut request = format!(
+        "GET {}{path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: tokclock/{}\r\n\
+         Accept: application/json\r\n",
+        via.as_deref().unwrap_or(""),
+        env!("CARGO_PKG_VERSION")
+    );
+    for (name, value) in asked.headers {
+        request.push_str(&format!("{name}: {value}\r\n"));
+    }
+    request.push_str("Connection: close\r\n\r\n");
+    request.into_bytes()
+}
+
+/// GETs `path`. Returns status and body.
+pub(super) fn get(asked: &Asked<'_>, path: &str) -> Result<(u16, Vec<u8>), ProbeError> {
+    let endpoint = asked.endpoint;
+    let mut line = open(asked)?;
+    line.write_all(&get_request(asked, path)).map_err(|error| broken(asked, &error))?;
+    let not_http = |reason: String| ProbeError::NotHttp { url: endpoint.url.clone(), reason };
+    let mut bytes = Vec::new();
+    let mut piece = [0_u8; 16 << 10];
+    loop {
+        match read_answer(&bytes) {
+            Ok(Some(answer)) => return Ok(answer),
+            Ok(None) => {}
+            Err(reason) => return Err(not_http(reason)),
+        }
+        let got = match line.read(&mut piece) {
+            Ok(0) if bytes.is_empty() => return Err(not_http("it closed at once".to_owned())),
+            Ok(0) => return until_close(&bytes).map_err(not_http),
+            Ok(got) => got,
+            // Some end TLS without a word.
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+                return until_close(&bytes).map_err(not_http);
+            }
+            Err(error) if bytes.is_empty() => return Err(broken(asked, &error)),
+            Err(error) => return Err(not_http(reason(&error))),
+        };
+        bytes.extend_from_slice(&piece[..got]);
+        if bytes.len() > ANSWER_MAX {
+            return Err(not_http("its answer does not end".to_owned()));
+        }
+    }
+}
+
+/// Opens a way to the server: its first address that accepts a connection.
+fn open(asked: &Asked<'_>) -> Result<Box<dyn Line>, ProbeError> {
+    let endpoint = asked.endpoint;
+    let mut refused = None;
+    for address in &endpoint.addresses {
+        let opened: std::io::Result<Box<dyn Line>> = match address {
+            Address::Ip(ip) => connect_tcp(*ip).map(|stream| Box::new(stream) as _),
+            Address::Unix(path) => connect_unix(path).map(|stream| Box::new(stream) as _),
+        };
+        match opened {
+            Ok(line) => return dressed(asked, line),
+            Err(error) => refused.get_or_insert((address, reason(&error))),
+        };
+    }
+    let url = endpoint.url.clone();
+    Err(match refused {
+        Some((address, reason)) => {
+            ProbeError::Unreachable { url, address: address.clone(), reason }
+        }
+        None => ProbeError::Url { url, reason: "it has no address".to_owned() },
+    })
+}
+
+fn connect_tcp(address: std::net::SocketAddr) -> std::io::Result<TcpStream> {
+    let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    Ok(stream)
+}
+
+fn connect_unix(path: &std::path::Path) -> std::io::Result<UnixStream> {
+    let stream = UnixStream::connect(path)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    Ok(stream)
+}
+
+/// Asks the proxy for a tunnel and speaks TLS, where that is so.
+fn dressed(asked: &Asked<'_>, mut line: Box<dyn Line>) -> Result<Box<dyn Line>, ProbeError> {
+    if let Some(authority) = &asked.endpoint.tunnel {
+        tunnel(&mut *line, authority)
+            .map_err(|reason| ProbeError::Proxy { url: asked.endpoint.url.clone(), reason })?;
+    }
+    if !asked.endpoint.tls {
+        return Ok(line);
+    }
+    let config = tls::config(asked.tls)?;
+    let name = tls::server_name(asked.endpoint, asked.tls)?;
+    let session = rustls::ClientConnection::new(Arc::new(config), name)
+        .map_err(|error| refused(asked, &error))?;
+    let mut stream = rustls::StreamOwned::new(session, line);
+    while stream.conn.is_handshaking() {
+        stream.conn.complete_io(&mut stream.sock).map_err(|error| broken(asked, &error))?;
+    }
+    Ok(Box::new(stream))
+}
+
+/// The request by which a proxy is asked to connect to `authority`.
+pub(crate) fn tunnel_request(authority: &str) -> String {
+    format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n\r\n")
+}
+
+fn tunnel(line: &mut dyn Line, authority: &str) -> Result<(), String> {
+    let failed = |error: std::io::Error| reason(&error);
+    line.write_all(tunnel_request(authority).as_bytes()).map_err(failed)?;
+    let mut bytes = Vec::new();
+    let mut one = [0_u8; 1];
+    // One byte at a time: what follows the head is not the proxy's.
+    while bytes.len() < ANSWER_MAX {
+        let step = head::read(&bytes, 64 << 10).map_err(|error| error.to_string())?;
+        if let Some(head) = step.item {
+            let accepted = (200..300).contains(&head.status);
+            return if accepted { Ok(()) } else { Err(format!("status {}", head.status)) };
+        }
+        if line.read(&mut one).map_err(failed)? == 0 {
+            break;
+        }
+        bytes.push(one[0]);
+    }
+    Err("it closed without an answer".to_owned())
+}
+
+/// What a failure of reading or writing is: one of TLS, or of the connection.
+fn broken(asked: &Asked<'_>, error: &std::io::Error) -> ProbeError {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    if let Some(inner) = inner {
+        return refused(asked, inner);
+    }
+    let text = match error.kind() {
+        std::io::ErrorKind::UnexpectedEof => "it closed during the TLS handshake".to_owned(),
+        std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => {
+            format!("no answer within {} s", PATIENCE.as_secs())
+        }
+        _ => reason(error),
+    };
+    ProbeError::NotHttp { url: asked.endpoint.url.clone(), reason: text }
+}
+
+fn refused(asked: &Asked<'_>, error: &rustls::Error) -> ProbeError {
+    let (class, reason) = tls::class_of(error);
+    ProbeError::Tls {
+        url: asked.endpoint.url.clone(),
+        class: if class == ErrorClass::TlsVerify { "tls_verify" } else { "tls_handshake" },
+        advice: tls::advice(error),
+        reason,
+    }
+}
+
+/// A whole answer, if `bytes` hold one.
+fn read_answer(bytes: &[u8]) -> Result<Option<(u16, Vec<u8>)>, String> {
+    match parse(bytes)? {
+        Some((status, body, true)) => Ok(Some((status, body))),
+        _ => Ok(None),
+    }
+}
+
+/// The answer in `bytes`, after which the server closed.
+fn until_close(bytes: &[u8]) -> Result<(u16, Vec<u8>), String> {
+    match parse(bytes)? {
+        Some((status, body, _)) => Ok((status, body)),
+        None => Err("it closed inside the response head".to_owned()),
+    }
+}
+
+/// Status, body so far, and whether the framing says that it is whole.
+fn parse(bytes: &[u8]) -> Result<Option<(u16, Vec<u8>, bool)>, String> {
+    let mut at = 0;
+    loop {
+        let step = head::read(&bytes[at..], 64 << 10).map_err(|error| error.to_string())?;
+        at += step.used;
+        let Some(head) = step.item else { return Ok(None) };
+        if head.is_interim() {
+            continue;
+        }
+        let mut body = Body::new(head.framing);
+        let mut whole = Vec::new();
+        loop {
+            if body.ended() {
+                return Ok(Some((head.status, whole, true)));
+            }
+            let step = body.step(&bytes[at..]).map_err(|error| error.to_string())?;
+            at += step.used;
+            match step.item {
+                Some(Part::Data(data)) => whole.extend_from_slice(data),
+                Some(Part::End) => return Ok(Some((head.status, whole, true))),
+                None if step.used == 0 => return Ok(Some((head.status, whole, false))),
+                None => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_read_whole_in_any_framing() {
+        let chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n";
+        assert_eq!(read_answer(chunked), Ok(Some((200, b"hi".to_vec()))));
+        let counted = b"HTTP/1.1 404 No\r\nContent-Length: 2\r\n\r\nhi";
+        assert_eq!(read_answer(counted), Ok(Some((404, b"hi".to_vec()))));
+        assert_eq!(read_answer(&counted[..counted.len() - 1]), Ok(None));
+        assert_eq!(until_close(b"HTTP/1.0 200 OK\r\n\r\nhi"), Ok((200, b"hi".to_vec())));
+        assert!(read_answer(b"SSH-2.0-OpenSSH_9.2\r\n").is_err());
+    }
+}

@@ -1,0 +1,201 @@
+//! What is asked of a server before load starts: where it is, whether it answers, which models it
+//! has. Plain blocking calls; none of their time enters a figure.
+
+mod ask;
+mod locate;
+mod paths;
+
+pub use locate::{Located, Pinned, Way, locate};
+
+use std::time::Duration;
+
+use self::ask::get;
+pub(crate) use self::ask::{harmless_request, tunnel_request};
+use super::tls::TlsFilesError;
+use crate::clock;
+use crate::workload::{Address, Dialect, Endpoint, Target, Tls};
+
+/// Pause between two questions while a server is not ready.
+const PAUSE: Duration = Duration::from_millis(250);
+
+impl ProbeError {
+    /// Nothing there answers in HTTP, so no other question helps.
+    #[must_use]
+    pub fn is_no_answer(&self) -> bool {
+        !matches!(self, Self::NoModels { .. })
+    }
+}
+
+/// A server, and what it takes to ask it.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'a> {
+    /// Where it is.
+    pub endpoint: &'a Endpoint,
+    /// The API.
+    pub dialect: Dialect,
+    /// Headers of every request. Values may be secret.
+    pub headers: &'a [(String, String)],
+    /// How TLS is spoken.
+    pub tls: &'a Tls,
+}
+
+impl<'a> Asked<'a> {
+    /// Each server of a target.
+    pub fn all(target: &'a Target) -> impl Iterator<Item = Self> {
+        let Target { dialect, headers, tls, .. } = target;
+        target.endpoints.iter().map(|endpoint| Self { endpoint, dialect: *dialect, headers, tls })
+    }
+
+    /// Where the server lists its models.
+    fn models_path(&self) -> String {
+        format!("{}/models", self.endpoint.base_path)
+    }
+}
+
+/// Why a server cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ProbeError {
+    /// The URL is none.
+    #[error("{url:?} is not a URL: {reason}; give one like http://127.0.0.1:8000")]
+    Url {
+        /// As given.
+        url: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The scheme is not spoken.
+    #[error("{scheme}:// is no scheme that tokclock speaks: give http:// or https://")]
+    Scheme {
+        /// As given.
+        scheme: String,
+    },
+    /// The name means nothing.
+    #[error("cannot resolve {host}: {reason}; check the name, or give an address")]
+    Dns {
+        /// The name.
+        host: String,
+        /// What the resolver said.
+        reason: String,
+    },
+    /// Nobody answers there.
+    #[error(
+        "cannot reach {url} ({address}): {reason}; is the server running? --wait-ready 60s waits for it"
+    )]
+    Unreachable {
+        /// As given.
+        url: String,
+        /// Where it was tried.
+        address: Address,
+        /// What the kernel said.
+        reason: String,
+    },
+    /// The proxy refused.
+    #[error("the proxy does not connect to {url}: {reason}")]
+    Proxy {
+        /// As given.
+        url: String,
+        /// What it said.
+        reason: String,
+    },
+    /// No TLS came about.
+    #[error("{url}: {reason} ({class}){advice}")]
+    Tls {
+        /// As given.
+        url: String,
+        /// The class that a request would fail with.
+        class: &'static str,
+        /// What is wrong.
+        reason: String,
+        /// What to do.
+        advice: &'static str,
+    },
+    /// Files for TLS cannot be used.
+    #[error(transparent)]
+    TlsFiles(#[from] TlsFilesError),
+    /// What answers does not speak HTTP/1.
+    #[error("{url} does not answer in HTTP/1.1 ({reason}); is this the right port?")]
+    NotHttp {
+        /// As given.
+        url: String,
+        /// What came instead.
+        reason: String,
+    },
+    /// It did not get ready in time.
+    #[error("{url} was not ready after {seconds} s: {reason}")]
+    NotReady {
+        /// As given.
+        url: String,
+        /// How long was waited, s.
+        seconds: u64,
+        /// Its last answer.
+        reason: String,
+    },
+    /// The list of models could not be had.
+    #[error("{url} names no model (GET {path}: {reason}); say which with --model")]
+    NoModels {
+        /// As given.
+        url: String,
+        /// What was asked.
+        path: String,
+        /// Why not.
+        reason: String,
+    },
+}
+
+/// Checks that the server answers in HTTP at all; any status will do.
+///
+/// # Errors
+/// It cannot be reached, or does not speak HTTP/1.1.
+pub fn reach(asked: &Asked<'_>) -> Result<u16, ProbeError> {
+    get(asked, &asked.models_path()).map(|(status, _)| status)
+}
+
+/// The models that the server lists, in its order.
+///
+/// # Errors
+/// It cannot be reached, or lists none.
+pub fn models(asked: &Asked<'_>) -> Result<Vec<String>, ProbeError> {
+    let path = asked.models_path();
+    let (status, body) = get(asked, &path)?;
+    let none = |reason: String| ProbeError::NoModels {
+        url: asked.endpoint.url.clone(),
+        path: path.clone(),
+        reason,
+    };
+    if status != 200 {
+        return Err(none(format!("status {status}")));
+    }
+    let value: serde_json::Value =
+        serde_json::from_slice(&body).map_err(|error| none(format!("no JSON: {error}")))?;
+    let listed = value.get("data").and_then(serde_json::Value::as_array);
+    let ids: Vec<String> = listed
+        .into_iter()
+        .flatten()
+        .filter_map(|model| model.get("id").and_then(serde_json::Value::as_str))
+        .map(str::to_owned)
+        .collect();
+    if ids.is_empty() { Err(none("the list is empty".to_owned())) } else { Ok(ids) }
+}
+
+/// Waits until the server answers without a server error.
+///
+/// # Errors
+/// It did not within `timeout_ns`.
+pub fn wait_ready(asked: &Asked<'_>, timeout_ns: u64) -> Result<(), ProbeError> {
+    let deadline = clock::monotonic_ns().saturating_add(timeout_ns);
+    loop {
+        let reason = match reach(asked) {
+            Ok(status) if status < 500 => return Ok(()),
+            Ok(status) => format!("status {status}"),
+            Err(error) => error.to_string(),
+        };
+        if clock::monotonic_ns() >= deadline {
+            return Err(ProbeError::NotReady {
+                url: asked.endpoint.url.clone(),
+                seconds: timeout_ns / 1_000_000_000,
+                reason,
+            });
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
