@@ -14,8 +14,8 @@ use tokclock_engine::clock::monotonic_ns;
 use tokclock_engine::record::{Outcome, Row, read_rows};
 use tokclock_engine::run::{Control, Progress, Setup, Way, cpus, locate, run};
 use tokclock_engine::workload::{
-    Client, Close, Connections, Content, Dialect, Limits, Load, Objectives, Retries, Sizes, Stamps,
-    Stop, Target, Tls, Tokenizer, Warmup, Workload,
+    Client, Content, Dialect, Limits, Load, Objectives, Sizes, Stamps, Stop, Target, Tls,
+    Tokenizer, Warmup, Workload,
 };
 use tokclock_sim::{Law, Record, Server, Settings};
 
@@ -190,18 +190,7 @@ fn workload(address: SocketAddr, cpu: usize, requests: u64, tokens: u32) -> Work
             tokenizer_chosen: false,
         },
         objectives: Objectives::default(),
-        client: Client {
-            cpus: vec![cpu],
-            stamps: Stamps::Kernel,
-            keep_chunks: true,
-            keep_text: false,
-            close: Close::Fin,
-            connections: Connections::Pooled,
-            requests_per_connection: None,
-            source_ips: Vec::new(),
-            retries: Retries::default(),
-            cancel: None,
-        },
+        client: Client { keep_chunks: true, ..Client::on(vec![cpu]) },
         limits: Limits::default(),
         sizes: Sizes::default(),
         seed: 1,

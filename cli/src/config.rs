@@ -1,6 +1,7 @@
 //! The options of a run, all optional: what the command line and a TOML file share, one laid over
 //! the other.
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -101,6 +102,15 @@ pub(crate) struct Options {
     #[arg(long, value_name = "TIME", help_heading = "Load")]
     pub(crate) drain: Option<Span>,
 
+    /// Share of requests that are cancelled on purpose, to load the server's way of aborting
+    #[arg(long, value_name = "SHARE", help_heading = "Load")]
+    pub(crate) cancel_rate: Option<Share>,
+
+    /// When they are: so long after they were sent, or at the output event of this number
+    /// [default: 4]
+    #[arg(long, value_name = "TIME|N", help_heading = "Load")]
+    pub(crate) cancel_after: Option<WarmUp>,
+
     /// Seed of every random choice [default: drawn, and saved with the result]
     #[arg(long, value_name = "N", help_heading = "Load")]
     pub(crate) seed: Option<u64>,
@@ -147,6 +157,72 @@ pub(crate) struct Options {
     #[arg(long, value_name = "HOW", help_heading = "Client")]
     pub(crate) close: Option<String>,
 
+    /// How long a connection serves: pooled, per-user, per-request [default: pooled]
+    #[arg(long, value_name = "HOW", help_heading = "Connections")]
+    pub(crate) connections: Option<String>,
+
+    /// Requests that a connection carries before it is closed [default: no limit]
+    #[arg(long, value_name = "N", help_heading = "Connections")]
+    pub(crate) requests_per_connection: Option<u64>,
+
+    /// Addresses that connections come from, in turn: for more ports than one address has
+    #[arg(long, value_name = "IP,...", value_delimiter = ',', help_heading = "Connections")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) source_ip: Vec<IpAddr>,
+
+    /// Addresses of a name, in place of the resolver's (repeatable)
+    #[arg(long, value_name = "HOST:PORT:IP,...", help_heading = "Connections")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) resolve: Vec<String>,
+
+    /// Unix socket to connect to in place of the URL's address
+    #[arg(long, value_name = "PATH", help_heading = "Connections")]
+    pub(crate) unix_socket: Option<PathBuf>,
+
+    /// Proxy to go through; those of the environment are never used
+    #[arg(long, value_name = "URL", help_heading = "Connections")]
+    pub(crate) proxy: Option<String>,
+
+    /// Attempts after a failed one, if the server refused or was not reached [default: 0]
+    #[arg(long, value_name = "N", help_heading = "Connections")]
+    pub(crate) retries: Option<u32>,
+
+    /// Pause before the first retry; it doubles each time, a longer Retry-After wins [default: 100ms]
+    #[arg(long, value_name = "TIME", help_heading = "Connections")]
+    pub(crate) retry_backoff: Option<Span>,
+
+    /// PEM file of the certificate authorities to trust, in place of the system's
+    #[arg(long, value_name = "FILE", help_heading = "TLS")]
+    pub(crate) cacert: Option<PathBuf>,
+
+    /// PEM file of our own certificate
+    #[arg(long, value_name = "FILE", help_heading = "TLS")]
+    pub(crate) cert: Option<PathBuf>,
+
+    /// PEM file of its key
+    #[arg(long, value_name = "FILE", help_heading = "TLS")]
+    pub(crate) key: Option<PathBuf>,
+
+    /// Do not check certificates; the report says so
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        hide_possible_values = true,
+        help_heading = "TLS"
+    )]
+    pub(crate) insecure: Option<bool>,
+
+    /// Name to ask for and to check, in place of the URL's host
+    #[arg(long, value_name = "NAME", help_heading = "TLS")]
+    pub(crate) sni: Option<String>,
+
+    /// Whether new connections resume earlier sessions: on, off [default: on]
+    #[arg(long, value_name = "WHAT", help_heading = "TLS")]
+    pub(crate) tls_resumption: Option<String>,
+
     /// Limit on a whole request, or none [default: 10m]
     #[arg(long, value_name = "TIME", help_heading = "Limits")]
     pub(crate) timeout: Option<Deadline>,
@@ -154,6 +230,10 @@ pub(crate) struct Options {
     /// Limit on opening a connection, or none [default: 10s]
     #[arg(long, value_name = "TIME", help_heading = "Limits")]
     pub(crate) connect_timeout: Option<Deadline>,
+
+    /// Limit on a TLS handshake, or none [default: 10s]
+    #[arg(long, value_name = "TIME", help_heading = "Limits")]
+    pub(crate) tls_timeout: Option<Deadline>,
 
     /// Limit from the request sent to the first byte of the answer [default: none]
     #[arg(long, value_name = "TIME", help_heading = "Limits")]
@@ -166,6 +246,18 @@ pub(crate) struct Options {
     /// Limit between bytes of an answer [default: none]
     #[arg(long, value_name = "TIME", help_heading = "Limits")]
     pub(crate) idle_timeout: Option<Deadline>,
+
+    /// Largest response head, bytes [default: 65536]
+    #[arg(long, value_name = "N", help_heading = "Limits")]
+    pub(crate) max_head_bytes: Option<u64>,
+
+    /// Largest event of a stream, bytes [default: 16777216]
+    #[arg(long, value_name = "N", help_heading = "Limits")]
+    pub(crate) max_event_bytes: Option<u64>,
+
+    /// Largest answer that is no stream, bytes [default: 67108864]
+    #[arg(long, value_name = "N", help_heading = "Limits")]
+    pub(crate) max_body_bytes: Option<u64>,
 
     /// Share of failed requests above which the exit code is 5 [default: 5%]
     #[arg(long, value_name = "SHARE", help_heading = "Limits")]
@@ -271,6 +363,26 @@ impl Options {
             cpus: self.cpus.or(file.cpus),
             stamps: self.stamps.or(file.stamps),
             close: self.close.or(file.close),
+            connections: self.connections.or(file.connections),
+            requests_per_connection: self.requests_per_connection.or(file.requests_per_connection),
+            source_ip: if self.source_ip.is_empty() { file.source_ip } else { self.source_ip },
+            resolve: if self.resolve.is_empty() { file.resolve } else { self.resolve },
+            unix_socket: self.unix_socket.or(file.unix_socket),
+            proxy: self.proxy.or(file.proxy),
+            retries: self.retries.or(file.retries),
+            retry_backoff: self.retry_backoff.or(file.retry_backoff),
+            cacert: self.cacert.or(file.cacert),
+            cert: self.cert.or(file.cert),
+            key: self.key.or(file.key),
+            insecure: self.insecure.or(file.insecure),
+            sni: self.sni.or(file.sni),
+            tls_resumption: self.tls_resumption.or(file.tls_resumption),
+            tls_timeout: self.tls_timeout.or(file.tls_timeout),
+            max_head_bytes: self.max_head_bytes.or(file.max_head_bytes),
+            max_event_bytes: self.max_event_bytes.or(file.max_event_bytes),
+            max_body_bytes: self.max_body_bytes.or(file.max_body_bytes),
+            cancel_rate: self.cancel_rate.or(file.cancel_rate),
+            cancel_after: self.cancel_after.or(file.cancel_after),
             timeout: self.timeout.or(file.timeout),
             connect_timeout: self.connect_timeout.or(file.connect_timeout),
             first_byte_timeout: self.first_byte_timeout.or(file.first_byte_timeout),
@@ -289,6 +401,9 @@ impl Options {
     fn give_way_to(&mut self, above: &Self) {
         if above.rate.is_some() {
             (self.concurrency, self.ramp) = (None, None);
+        }
+        if above.rate.is_some() && self.connections.as_deref() == Some("per-user") {
+            self.connections = None;
         }
         if above.concurrency.is_some() {
             (self.rate, self.arrival, self.burstiness) = (None, None, None);

@@ -2,6 +2,7 @@
 //! so that it can be run again.
 
 mod load;
+mod wire;
 
 use std::collections::hash_map::RandomState;
 use std::fmt::Display;
@@ -11,8 +12,8 @@ use std::str::FromStr;
 use serde_json::{Map, Value};
 use tokclock_engine::run::{Asked, Located, Way};
 use tokclock_engine::workload::{
-    Client, Close, Connections, Content, Dialect, Limits, Load, Objectives, Retries, Sizes, Stamps,
-    Stop, Target, Tls, Tokenizer, Workload,
+    Client, Close, Content, Dialect, Limits, Load, Objectives, Sizes, Stamps, Stop, Target, Tls,
+    Tokenizer, Workload,
 };
 use url::Url;
 
@@ -29,7 +30,7 @@ const OSL: Length = Length(32);
 const NAME: &str = "run";
 /// Limit on a request: without one a server that hangs would hang a closed loop for good.
 const TIMEOUT: Deadline = Deadline(Some(Span::from_ns(600_000_000_000)));
-/// Limit on opening a connection.
+/// Limit on opening a connection, and on its TLS handshake.
 const CONNECT_TIMEOUT: Deadline = Deadline(Some(Span::from_ns(10_000_000_000)));
 /// Largest seed: what every reader of TOML and JSON takes as it is.
 const SEED_MAX: u64 = (1 << 53) - 1;
@@ -98,9 +99,9 @@ impl Draft {
             extra_body: extra_body(filled.extra_body.as_deref())?,
             objectives: objectives(&mut filled)?,
             limits: limits(&mut filled),
-            sizes: Sizes::default(),
-            way: Way::default(),
-            tls: Tls::default(),
+            sizes: wire::sizes(&filled)?,
+            way: wire::way(&filled)?,
+            tls: wire::tls(&mut filled)?,
             notes,
             load,
             stop,
@@ -236,13 +237,7 @@ fn check_url(text: &str) -> Result<(), Failure> {
         ));
     }
     match url.scheme() {
-        "http" => {}
-        "https" => {
-            return Err(Failure::usage(
-                "TLS is not in this version: give an http:// URL, such as that of a server or \
-                 proxy inside the network",
-            ));
-        }
+        "http" | "https" => {}
         scheme => {
             return Err(Failure::usage(format!(
                 "`{scheme}://` is no address that tokclock speaks to: give one such as \
@@ -250,8 +245,8 @@ fn check_url(text: &str) -> Result<(), Failure> {
             )));
         }
     }
-    if url.query().is_some() || url.fragment().is_some() {
-        return Err(Failure::usage("the URL has a query or fragment: give the base URL alone"));
+    if url.fragment().is_some() {
+        return Err(Failure::usage("the URL has a fragment, which no server sees: drop it"));
     }
     Ok(())
 }
@@ -302,11 +297,11 @@ fn client(options: &mut Options, allowed: &[usize], needed: usize) -> Result<Cli
         keep_chunks: *options.chunks.get_or_insert(false),
         keep_text: *options.keep_text.get_or_insert(false),
         close: word::<Close>(&mut options.close, "fin")?,
-        connections: Connections::Pooled,
-        requests_per_connection: None,
-        source_ips: Vec::new(),
-        retries: Retries::default(),
-        cancel: None,
+        connections: wire::connections(options)?,
+        requests_per_connection: wire::requests_per_connection(options)?,
+        source_ips: options.source_ip.clone(),
+        retries: wire::retries(options),
+        cancel: wire::cancel(options)?,
     })
 }
 
@@ -339,7 +334,7 @@ fn limits(options: &mut Options) -> Limits {
     Limits {
         request_ns: options.timeout.get_or_insert(TIMEOUT).ns(),
         connect_ns: options.connect_timeout.get_or_insert(CONNECT_TIMEOUT).ns(),
-        tls_ns: None,
+        tls_ns: options.tls_timeout.get_or_insert(CONNECT_TIMEOUT).ns(),
         first_byte_ns: options.first_byte_timeout.get_or_insert(NONE).ns(),
         first_token_ns: options.first_token_timeout.get_or_insert(NONE).ns(),
         idle_ns: options.idle_timeout.get_or_insert(NONE).ns(),

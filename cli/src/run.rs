@@ -92,7 +92,12 @@ impl Stage {
         if let Some(cpus) = &draft.options().cpus {
             screen.note(format_args!("reactors: {} on CPU {cpus}", draft.reactors().len()));
         }
-        note_proxy(&located, screen);
+        if draft.options().proxy.is_none() {
+            note_proxy(&located, screen);
+        }
+        if !draft.tls.verify {
+            screen.note("certificates are not checked (--insecure): anybody may be answering");
+        }
         let resolve_ns = located.iter().map(|one| one.resolve_ns).sum();
         dir.write_run(&draft.run_toml(&model)?)?;
         Ok(Self { workload, resolve_ns, server })
@@ -162,12 +167,15 @@ fn embedded(cpu: Option<usize>) -> Result<Server, Failure> {
 
 /// A proxy would be measured instead of the server, so none is used; whoever set one should know.
 fn note_proxy(servers: &[Located], screen: Screen) {
-    const VARIABLES: [&str; 4] = ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
+    const VARIABLES: [&str; 6] =
+        ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"];
     let is_set = |name: &&&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     if servers.iter().any(|server| !server.endpoint.is_local())
         && let Some(name) = VARIABLES.iter().find(is_set)
     {
-        screen.note(format_args!("{name} is ignored: tokclock speaks to the server directly"));
+        screen.note(format_args!(
+            "{name} is ignored: tokclock speaks to the server directly (--proxy takes one)"
+        ));
     }
 }
 

@@ -11,8 +11,8 @@ use tokclock_engine::measure::Facts;
 use tokclock_engine::record::{Row, read_rows};
 use tokclock_engine::run::{Control, Progress, Setup, Way, locate, run};
 use tokclock_engine::workload::{
-    Client, Close, Connections, Content, Dialect, Limits, Load, Objectives, Overflow, Retries,
-    Sizes, Stamps, Stop, Target, Tls, Tokenizer, Warmup, Workload,
+    Client, Content, Dialect, Limits, Load, Objectives, Overflow, Sizes, Stop, Target, Tls,
+    Tokenizer, Warmup, Workload,
 };
 use tokclock_sim::{Law, Report, Server, Settings};
 
@@ -73,18 +73,7 @@ pub fn workload(address: SocketAddr, load: Load, stop: Stop) -> Workload {
             tokenizer_chosen: false,
         },
         objectives: Objectives::default(),
-        client: Client {
-            cpus: vec![0],
-            stamps: Stamps::Kernel,
-            keep_chunks: true,
-            keep_text: false,
-            close: Close::Fin,
-            connections: Connections::Pooled,
-            requests_per_connection: None,
-            source_ips: Vec::new(),
-            retries: Retries::default(),
-            cancel: None,
-        },
+        client: Client { keep_chunks: true, ..Client::on(vec![0]) },
         limits: Limits::default(),
         sizes: Sizes::default(),
         seed: 7,

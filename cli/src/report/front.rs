@@ -1,7 +1,7 @@
 //! The first screen: what was run, what failed, whether the client and the promises held.
 
 use tokclock_engine::measure::{
-    Health, Held, LoadReport, ObjectiveReport, Reason, Severity, Summary,
+    Health, Held, LoadReport, ObjectiveReport, Reason, Severity, Summary, TlsReport,
 };
 
 use super::text::{Page, Tone, count, duration, escape, number, percent, plural};
@@ -41,6 +41,9 @@ fn headline(page: &mut Page, summary: &Summary) {
             escape(&target.model)
         ),
     );
+    if let Some(tls) = &target.tls {
+        tls_line(page, tls);
+    }
     let by_requests = if run.window.by_requests { ", to the last completion" } else { "" };
     let warmup = match run.warmup_requests {
         0 => String::new(),
@@ -53,6 +56,23 @@ fn headline(page: &mut Page, summary: &Summary) {
     );
     if run.interrupted {
         page.verdict("", ("interrupted", Tone::Doubtful), "by the user: the run is incomplete");
+    }
+}
+
+fn tls_line(page: &mut Page, tls: &TlsReport) {
+    let name = tls.server_name.as_ref();
+    let name = name.map_or_else(String::new, |name| format!(", name {}", escape(name)));
+    let resumption = if tls.resumption { "" } else { ", resumption off" };
+    let counts = format!(
+        "{} handshakes, {} resumed{resumption}{name}",
+        count(tls.handshakes),
+        count(tls.resumed)
+    );
+    if tls.verified {
+        page.words("tls", &counts);
+    } else {
+        let loud = ("verification off", Tone::Bad);
+        page.verdict("tls", loud, &format!("(--insecure); {counts}"));
     }
 }
 
@@ -96,6 +116,16 @@ fn outcomes(page: &mut Page, summary: &Summary) {
         others.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{} {what}", count(*n))),
     );
     page.words("requests", &ended.join(", "));
+    if counts.retries > 0 {
+        page.words(
+            "",
+            &format!(
+                "{} more attempts: {} of failed ones and pauses lie inside the latencies",
+                count(counts.retries),
+                duration(Some(counts.retry_ns))
+            ),
+        );
+    }
     if counts.failed == 0 {
         page.verdict("failures", ("no failures", Tone::Good), "");
         return;

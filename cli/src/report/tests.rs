@@ -1,14 +1,13 @@
 //! Reports of small runs: what must be on them, and that no line is too long.
 
-use std::net::{Ipv4Addr, SocketAddr};
-
 use tokclock_engine::measure::{Facts, Summary, summarize};
 use tokclock_engine::record::{
     ErrorClass, Outcome, Phase, Pooled, Row, Tally, TokenSource, WaitCause,
 };
+use tokclock_engine::run::{Way, locate};
 use tokclock_engine::workload::{
-    Arrival, Client, Close, Content, Dialect, Goodput, Limit, Limits, Load, Metric, Objective,
-    Objectives, Overflow, Percentile, Stamps, Stop, Target, Tokenizer, Warmup, Workload,
+    Arrival, Client, Content, Dialect, Endpoint, Goodput, Limit, Limits, Load, Metric, Objective,
+    Objectives, Overflow, Percentile, Sizes, Stop, Target, Tls, Tokenizer, Warmup, Workload,
 };
 
 use super::console;
@@ -16,14 +15,15 @@ use super::text::columns;
 
 const MS: u64 = 1_000_000;
 
+fn server(url: &str) -> Endpoint {
+    locate(url, Dialect::OpenaiChat, &Way::default()).unwrap().endpoint
+}
+
 fn workload(load: Load) -> Workload {
     Workload {
         target: Target {
-            url: "http://127.0.0.1:8000".into(),
-            address: SocketAddr::from((Ipv4Addr::LOCALHOST, 8000)),
-            host: "127.0.0.1:8000".into(),
-            base_path: "/v1".into(),
-            path: "/v1/chat/completions".into(),
+            endpoints: vec![server("http://127.0.0.1:8000")],
+            tls: Tls::default(),
             dialect: Dialect::OpenaiChat,
             model: "tiny\x1b[2J".into(),
             stream: true,
@@ -51,14 +51,9 @@ fn workload(load: Load) -> Workload {
             }),
             capped_is_miss: false,
         },
-        client: Client {
-            cpus: vec![0],
-            stamps: Stamps::Kernel,
-            keep_chunks: false,
-            keep_text: false,
-            close: Close::Fin,
-        },
+        client: Client::on(vec![0]),
         limits: Limits::default(),
+        sizes: Sizes::default(),
         seed: 7,
     }
 }
@@ -116,6 +111,8 @@ fn row(index: u64, wait: u64) -> Row {
         connection: 0,
         reused: true,
         attempts: 1,
+        retries: 0,
+        retry_ns: 0,
         wait_cause: None,
         outcome: Outcome::Ok,
         error: None,

@@ -1,7 +1,5 @@
 //! What options become, what is refused, and that `run.toml` says the same again.
 
-use std::net::{Ipv4Addr, SocketAddr};
-
 use proptest::prelude::*;
 use tokclock_engine::run::locate;
 use tokclock_engine::workload::{Arrival, Overflow, Warmup};

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::record::Tally;
 use crate::workload::{Arrival, Endpoint, Load, Overflow, Tokenizer, Warmup, Workload};
 
 /// Where the requests went. Headers may hold secrets and are left out.
@@ -17,6 +18,23 @@ pub struct TargetReport {
     pub model: String,
     /// Whether answers were streamed.
     pub stream: bool,
+    /// How TLS was spoken; null where it was not.
+    pub tls: Option<TlsReport>,
+}
+
+/// How TLS was spoken.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TlsReport {
+    /// Certificates were checked.
+    pub verified: bool,
+    /// The name asked for and checked, where it was not the URL's host.
+    pub server_name: Option<String>,
+    /// Whether sessions could be resumed.
+    pub resumption: bool,
+    /// Handshakes carried out.
+    pub handshakes: u64,
+    /// Of those, handshakes that resumed an earlier session.
+    pub resumed: u64,
 }
 
 /// What was sent and when.
@@ -69,10 +87,19 @@ pub enum LoadReport {
 }
 
 impl TargetReport {
-    /// The target of `workload`.
+    /// The target of `workload`, and what its reactors counted of TLS.
     #[must_use]
-    pub fn new(workload: &Workload) -> Self {
+    pub fn new(workload: &Workload, tallies: &[Tally]) -> Self {
         let target = &workload.target;
+        let sum = |field: fn(&Tally) -> u64| tallies.iter().map(field).sum();
+        let is_tls = target.endpoints.iter().any(|endpoint| endpoint.tls);
+        let tls = is_tls.then(|| TlsReport {
+            verified: target.tls.verify,
+            server_name: target.tls.server_name.clone(),
+            resumption: target.tls.resume,
+            handshakes: sum(|tally| tally.handshakes),
+            resumed: sum(|tally| tally.resumed),
+        });
         Self {
             url: joined(&target.endpoints, |endpoint| endpoint.url.clone()),
             address: joined(&target.endpoints, |endpoint| {
@@ -81,6 +108,7 @@ impl TargetReport {
             dialect: target.dialect.as_str().into(),
             model: target.model.clone(),
             stream: target.stream,
+            tls,
         }
     }
 }

@@ -22,6 +22,8 @@ pub struct Request {
     pub error: Option<ErrorClass>,
     pub wait_cause: Option<WaitCause>,
     pub attempts: u32,
+    /// Time of failed attempts and of the pauses after them, ns.
+    pub retry_ns: u64,
     pub intended: u64,
     /// Where its latencies start.
     pub origin: u64,
@@ -62,6 +64,7 @@ impl Request {
             error: row.error,
             wait_cause: row.wait_cause,
             attempts: row.attempts,
+            retry_ns: row.retry_ns,
             intended: row.intended,
             origin,
             dispatched: row.dispatched,
@@ -84,10 +87,16 @@ impl Request {
         }
     }
 
-    /// It belongs to the measured part.
+    /// It belongs to the measured part, and to the figures.
     #[must_use]
     pub fn is_measured(&self) -> bool {
-        self.phase == Phase::Measure
+        self.phase == Phase::Measure && !self.is_cancelled_on_purpose()
+    }
+
+    /// It was cancelled as one of the share that was asked for, which says nothing of the server.
+    #[must_use]
+    pub fn is_cancelled_on_purpose(&self) -> bool {
+        self.error == Some(ErrorClass::CancelRate)
     }
 
     /// It ended well.
@@ -156,7 +165,9 @@ impl Request {
     /// Connect phase = `connected − dispatched`, on a new connection only.
     #[must_use]
     pub fn connect(&self) -> Option<u64> {
-        between(self.dispatched, self.connected)
+        // Failed attempts and the pauses after them are no part of opening the last connection.
+        let begun = self.dispatched.map(|at| at.saturating_add(self.retry_ns));
+        between(begun, self.connected)
     }
 
     /// TLS phase = `tls_done − connected`, on a new connection only.

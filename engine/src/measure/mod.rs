@@ -23,7 +23,7 @@ mod slo;
 mod summary;
 mod tokens;
 
-pub use asked::{LoadReport, TargetReport, WorkloadReport};
+pub use asked::{LoadReport, TargetReport, TlsReport, WorkloadReport};
 pub use client::{ClientReport, ReactorReport, Slip};
 pub use distribution::{ByPercentile, Distribution};
 pub use goodput::{Attainment, GoodputReport};
@@ -44,7 +44,7 @@ use judged::Trial;
 use summary::Outcomes;
 use tokens::TokenSums;
 
-use crate::record::{Outcome, Row, Tally};
+use crate::record::{Outcome, Phase, Row, Tally};
 use crate::workload::{Metric, Workload};
 
 /// All figures of a run: from what was asked, what is known of the run, and a row per request, in
@@ -72,7 +72,10 @@ pub fn summarize(
         |field: fn(&Tally) -> u64| facts.tallies.iter().map(field).fold(0, u64::saturating_add);
     let run = run(workload, facts, outcomes.warmup);
     let counts = outcomes.finish(sum(|t| t.offered), sum(|t| t.dropped));
-    let lost = counts.offered - measured.len() as u64;
+    // Those that were cancelled on purpose say nothing of the server, so no percentile holds them.
+    let on_purpose = |r: &&Request| r.phase == Phase::Measure && r.is_cancelled_on_purpose();
+    let on_purpose = requests.iter().filter(on_purpose).count();
+    let lost = counts.offered - (measured.len() + on_purpose) as u64;
     let latency = latency(facts, &measured);
     let trials = Trials::new(facts, &measured, lost);
     let tokens = tokens.finish();
@@ -81,7 +84,7 @@ pub fn summarize(
     Summary {
         schema: SCHEMA.into(),
         run,
-        target: TargetReport::new(workload),
+        target: TargetReport::new(workload, &facts.tallies),
         workload: WorkloadReport::new(workload, facts.ramp_ns),
         host: serde_json::Value::Null,
         judged: trials.report(),

@@ -27,6 +27,8 @@ pub(super) fn row_at(index: u64, intended_ms: u64, sent_ms: u64, tokens_ms: &[u6
         connection: index,
         reused: true,
         attempts: 1,
+        retries: 0,
+        retry_ns: 0,
         wait_cause: None,
         outcome: Outcome::Ok,
         error: None,

@@ -150,8 +150,13 @@ pub struct Requests {
     pub censored: u64,
     /// Dropped because of the user's own cap.
     pub dropped: u64,
-    /// With more than one attempt.
+    /// Tried again after a failed attempt (`--retries`), whatever came of it.
     pub retried: u64,
+    /// Attempts after failed ones.
+    pub retries: u64,
+    /// Time of failed attempts and of the pauses after them, ns, summed: it is inside the latencies
+    /// of the requests that were retried, and in none of their service latencies.
+    pub retry_ns: u64,
     /// Whole answers that ended at their length limit.
     pub capped: u64,
     /// `failed / (ok + failed)`; null when nothing was settled.
@@ -226,7 +231,9 @@ impl Outcomes {
         self.rows += 1;
         let counts = &mut self.requests;
         counts.started += u64::from(row.write_start.is_some());
-        counts.retried += u64::from(row.attempts > 1);
+        counts.retried += u64::from(row.retries > 0);
+        counts.retries += u64::from(row.retries);
+        counts.retry_ns = counts.retry_ns.saturating_add(row.retry_ns);
         match row.outcome {
             Outcome::Ok => {
                 counts.ok += 1;
@@ -239,7 +246,7 @@ impl Outcomes {
             }
             Outcome::Cancelled => {
                 counts.cancelled += 1;
-                counts.censored += 1;
+                counts.censored += u64::from(row.error != Some(ErrorClass::CancelRate));
                 *counts.cancel_reasons.entry(class_name(row.error)).or_default() += 1;
             }
         }

@@ -14,7 +14,7 @@ pub(super) const CONTENT_LENGTH: &[u8] = b"\r\nContent-Length: ";
 pub(super) const END: &[u8] = b"\r\n\r\n";
 
 impl Head {
-    /// The head of the requests to one of a target's servers.
+    /// The head of the requests to one of a target's servers; `close` asks it to close afterwards.
     ///
     /// A user's header stands in the place of ours of the same name; the others follow in their
     /// order. The headers of [`OURS_ALONE`] are refused.
@@ -26,6 +26,7 @@ impl Head {
         target: &Target,
         endpoint: &Endpoint,
         run_id: &str,
+        close: bool,
     ) -> Result<Self, HeadError> {
         check_line_part(Part::Path, &endpoint.path)?;
         if !endpoint.path.starts_with('/') {
@@ -49,6 +50,9 @@ impl Head {
         let more = target.headers.iter().filter(|(name, _)| !is_default(name));
         for (name, value) in more {
             push_line(&mut lines, name, value);
+        }
+        if close {
+            push_line(&mut lines, "Connection", "close");
         }
         lines.push_str("X-Request-Id: ");
         lines.push_str(run_id);

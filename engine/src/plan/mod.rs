@@ -18,7 +18,7 @@ use std::fmt;
 use std::io::Write;
 use std::ops::Range;
 
-use crate::workload::{Content, Load, Stop, Warmup, Workload};
+use crate::workload::{Connections, Content, Load, Stop, Warmup, Workload};
 use arrival::Gaps;
 use body::Frame;
 use head::Head;
@@ -68,7 +68,9 @@ impl Plan {
         };
         let body_bytes_max = frame.len() + lengths.input as usize * TOKEN_BYTES_MAX;
         let target = &workload.target;
-        let heads = target.endpoints.iter().map(|endpoint| Head::new(target, endpoint, run_id));
+        let close = workload.client.connections == Connections::PerRequest;
+        let head = |endpoint| Head::new(target, endpoint, run_id, close);
+        let heads = target.endpoints.iter().map(head);
         let heads: Vec<Head> = heads.collect::<Result<_, _>>()?;
         if heads.is_empty() {
             return Err(PlanError::NoServer);

@@ -17,6 +17,8 @@ pub enum Purpose {
     Lengths,
     /// Whether, or which, something is picked out of the requests.
     Sample,
+    /// Whether a request is cancelled on purpose.
+    Cancel,
 }
 
 impl Purpose {
@@ -27,6 +29,7 @@ impl Purpose {
             Self::Prompt => 2,
             Self::Lengths => 3,
             Self::Sample => 4,
+            Self::Cancel => 5,
         }
     }
 }

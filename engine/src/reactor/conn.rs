@@ -8,7 +8,10 @@ use tokclock_parser::answer::Answer;
 
 use super::exchange::Exchange;
 use super::feed::Prepared;
+use super::pool::NOBODY;
+use super::tls::Session;
 use crate::record::{ErrorClass, NONE, Settled, WaitCause};
+use crate::workload::CancelAfter;
 
 /// What a connection is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,8 +39,14 @@ pub(crate) struct Request {
     pub(crate) dispatched: u64,
     /// What made it late, as far as is known.
     pub(crate) cause: Option<WaitCause>,
-    /// Times that it was written.
+    /// Times that a connection was found or opened for it.
     pub(crate) attempts: u32,
+    /// Of those, attempts after a failed one.
+    pub(crate) retries: u32,
+    /// The server that it goes to.
+    pub(crate) server: usize,
+    /// The user whose request it is, or [`NOBODY`].
+    pub(crate) user: u32,
     /// Its stale connection was replaced already.
     pub(crate) replaced: bool,
 }
@@ -45,7 +54,17 @@ pub(crate) struct Request {
 impl Request {
     /// A request that nobody has taken up.
     pub(crate) fn new(prepared: Prepared, intended: u64, cause: Option<WaitCause>) -> Self {
-        Self { prepared, intended, dispatched: NONE, cause, attempts: 0, replaced: false }
+        Self {
+            prepared,
+            intended,
+            dispatched: NONE,
+            cause,
+            attempts: 0,
+            retries: 0,
+            server: 0,
+            user: NOBODY,
+            replaced: false,
+        }
     }
 }
 
@@ -59,15 +78,29 @@ pub(crate) struct Conn {
     pub(crate) number: u64,
     /// When it began to be opened.
     pub(crate) opened_at: u64,
+    /// The server that it leads to.
+    pub(crate) server: usize,
+    /// Which of that server's addresses it was last tried with.
+    pub(crate) address: usize,
+    /// Addresses that did not answer.
+    pub(crate) tried: usize,
+    /// The user of the request on it, or of the last one.
+    pub(crate) user: u32,
+    /// Requests that it has carried.
+    pub(crate) served: u64,
+    /// Its TLS, where that is spoken.
+    pub(crate) tls: Option<Box<Session>>,
     pub(crate) answer: Answer,
     pub(crate) exchange: Exchange,
-    /// The request, until the first byte of its answer.
+    /// The request, until the first byte of its answer; to its end where it may be retried.
     pub(crate) prepared: Option<Prepared>,
     /// Its bytes that the kernel has taken.
     pub(crate) written: usize,
-    /// Its length.
+    /// Its length on the wire.
     pub(crate) to_write: usize,
     pub(crate) replaced: bool,
+    /// The request is cancelled on purpose, then.
+    pub(crate) cancel: Option<CancelAfter>,
     /// Just before the receive call that last found the socket empty.
     pub(crate) empty_at: u64,
     /// When bytes last arrived, or the request was completely written.
@@ -91,18 +124,36 @@ impl Conn {
             fd: -1,
             number: 0,
             opened_at: 0,
+            server: 0,
+            address: 0,
+            tried: 0,
+            user: NOBODY,
+            served: 0,
+            tls: None,
             answer,
             exchange: Exchange::new(Settled::new(0, 0), stream, keep_text),
             prepared: None,
             written: 0,
             to_write: 0,
             replaced: false,
+            cancel: None,
             empty_at: 0,
             active_at: 0,
             ours: None,
             segments_seen: 0,
             segments_read: 0,
             segments_known: true,
+        }
+    }
+
+    /// Whether the request on it has had as many output events as it is to have.
+    #[inline]
+    pub(crate) fn is_to_be_cancelled(&self) -> bool {
+        match self.cancel {
+            Some(CancelAfter::Events(events)) => {
+                self.exchange.settled.events >= events && !self.exchange.is_done()
+            }
+            _ => false,
         }
     }
 

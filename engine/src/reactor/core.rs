@@ -7,8 +7,11 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 use super::conn::{Conn, Request, State};
+use super::deadline::Deadlines;
 use super::feed::{Feed, Served};
 use super::outcome::Ending;
+use super::pool::{NOBODY, Pool};
+use super::retry::Deferred;
 use super::setup::{ReactorSetup, Start};
 use super::socket;
 use super::thread::Standing;
@@ -38,20 +41,28 @@ pub(crate) struct Core {
     pub(super) writer: Arc<Standing>,
     pub(super) conns: Vec<Conn>,
     pub(super) free: Vec<usize>,
-    pub(super) idle: Vec<usize>,
+    pub(super) idle: Pool,
+    /// For each server the address that last answered.
+    pub(super) good: Vec<usize>,
     pub(super) buffer: Box<[u8]>,
+    /// What a read held under its TLS.
+    pub(super) plain: Vec<u8>,
     pub(super) opening: usize,
     pub(super) connections: u64,
     /// Requests for which a connection will be opened when fewer are being opened.
     pub(super) want: VecDeque<Request>,
     /// Requests that wait for a place in flight or for the recorder.
     waiting: VecDeque<Request>,
-    /// Users that wait for the recorder (closed loop).
-    held: VecDeque<u64>,
+    /// Users that wait for the recorder (closed loop): since when, and who.
+    held: VecDeque<(u64, u32)>,
+    /// Requests that are to be retried after a pause.
+    pub(super) deferred: Vec<Deferred>,
+    /// Number of the next of those.
+    pub(super) deferrals: u64,
     /// Users that rest because their connection could not be opened.
     pub(super) resting: u64,
-    /// Arrivals or users whose bodies are not rendered: when they were due.
-    hungry: VecDeque<u64>,
+    /// Arrivals or users whose bodies are not rendered: when they were due, and who.
+    hungry: VecDeque<(u64, u32)>,
     /// Requests taken up and not over.
     pub(super) in_flight: u64,
     /// The most of them that this reactor may have.
@@ -81,6 +92,8 @@ impl Core {
         writer: Arc<Standing>,
     ) -> Shared {
         let cap = setup.cap;
+        let servers = setup.servers.len();
+        let idle = Pool::new(setup.connections, servers);
         Rc::new_cyclic(|me| {
             RefCell::new(Self {
                 me: me.clone(),
@@ -92,13 +105,17 @@ impl Core {
                 writer,
                 conns: Vec::new(),
                 free: Vec::new(),
-                idle: Vec::new(),
+                idle,
+                good: vec![0; servers],
                 buffer: vec![0; RECEIVE_BYTES].into_boxed_slice(),
+                plain: Vec::new(),
                 opening: 0,
                 connections: 0,
                 want: VecDeque::new(),
                 waiting: VecDeque::new(),
                 held: VecDeque::new(),
+                deferred: Vec::new(),
+                deferrals: 0,
                 resting: 0,
                 hungry: VecDeque::new(),
                 in_flight: 0,
@@ -128,14 +145,14 @@ impl Core {
             self.recorder.tally().offered += 1;
         }
         if !self.hungry.is_empty() {
-            self.hungry.push_back(due);
+            self.hungry.push_back((due, NOBODY));
             return true;
         }
         match self.feed.next() {
             Served::Request(prepared) => self.admit(Request::new(prepared, due, None)),
             Served::NotYet => {
                 self.count_starved();
-                self.hungry.push_back(due);
+                self.hungry.push_back((due, NOBODY));
             }
             Served::Finished => {}
         }
@@ -143,19 +160,21 @@ impl Core {
     }
 
     /// A user of the closed loop is free since `at`.
-    pub(crate) fn user_free(&mut self, at: u64) {
+    pub(crate) fn user_free(&mut self, at: u64, user: u32) {
         if !self.issuing || at >= self.start.window.end() {
             return;
         }
         if self.recorder.is_behind() {
-            self.held.push_back(at);
+            self.held.push_back((at, user));
             return;
         }
         match self.feed.next() {
-            Served::Request(prepared) => self.take_user(Request::new(prepared, at, None)),
+            Served::Request(prepared) => {
+                self.take_user(Request { user, ..Request::new(prepared, at, None) });
+            }
             Served::NotYet => {
                 self.count_starved();
-                self.hungry.push_back(at);
+                self.hungry.push_back((at, user));
             }
             Served::Finished => {}
         }
@@ -186,13 +205,13 @@ impl Core {
 
     /// The feeder has rung: serve those who waited for it.
     pub(crate) fn serve_hungry(&mut self) {
-        while let Some(&intended) = self.hungry.front() {
+        while let Some(&(intended, user)) = self.hungry.front() {
             match self.feed.next() {
                 Served::Request(prepared) => {
                     self.hungry.pop_front();
                     let request = Request::new(prepared, intended, Some(WaitCause::Feed));
                     if self.setup.is_closed {
-                        self.take_user(request);
+                        self.take_user(Request { user, ..request });
                     } else {
                         self.admit(request);
                     }
@@ -234,12 +253,13 @@ impl Core {
             self.issue(request);
         }
         while !self.recorder.is_behind() {
-            let Some(at) = self.held.pop_front() else { break };
+            let Some((at, user)) = self.held.pop_front() else { break };
             match self.feed.next() {
                 Served::Request(prepared) => {
-                    self.take_user(Request::new(prepared, at, Some(WaitCause::Recorder)));
+                    let request = Request::new(prepared, at, Some(WaitCause::Recorder));
+                    self.take_user(Request { user, ..request });
                 }
-                Served::NotYet => self.hungry.push_back(at),
+                Served::NotYet => self.hungry.push_back((at, user)),
                 Served::Finished => {}
             }
         }
@@ -285,6 +305,7 @@ impl Core {
                 self.settle_unsent(request, class);
             }
         }
+        self.give_up_deferred(now, all.is_some());
         for id in 0..self.conns.len() {
             let conn = &mut self.conns[id];
             if conn.ours.is_some() {
@@ -298,7 +319,8 @@ impl Core {
                 }
                 (State::Busy, None) => {
                     let marks = conn.exchange.settled.marks;
-                    self.setup.deadlines.while_busy(marks, conn.active_at, now)
+                    let over = self.setup.deadlines.while_busy(marks, conn.active_at, now);
+                    over.or_else(|| Deadlines::to_cancel(conn.cancel, marks, now))
                 }
                 _ => None,
             };
@@ -317,7 +339,7 @@ impl Core {
 
     /// Closes what is idle, when all is over.
     pub(crate) fn close_idle(&mut self) {
-        for id in std::mem::take(&mut self.idle) {
+        for id in self.idle.drain() {
             self.conns[id].state = State::Closed;
             socket::shutdown(self.conns[id].fd);
         }

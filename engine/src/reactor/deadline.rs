@@ -1,19 +1,25 @@
 //! Which request has taken too long, and by which limit. No timer per request: a coarse task asks.
 
 use crate::record::{ErrorClass, Marks, NONE};
-use crate::workload::Limits;
+use crate::workload::{Cancel, CancelAfter, Limits};
 
 /// The limits of a run, ready to be asked.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Deadlines {
     limits: Limits,
+    /// How long after it was sent a request is cancelled on purpose.
+    cancel_ns: Option<u64>,
     is_closed: bool,
 }
 
 impl Deadlines {
     /// `is_closed`: a request's age counts from its dispatch and not from the schedule.
-    pub(crate) fn new(limits: Limits, is_closed: bool) -> Self {
-        Self { limits, is_closed }
+    pub(crate) fn new(limits: Limits, cancel: Option<Cancel>, is_closed: bool) -> Self {
+        let cancel_ns = cancel.and_then(|cancel| match cancel.after {
+            CancelAfter::Time(ns) => Some(ns),
+            CancelAfter::Events(_) => None,
+        });
+        Self { limits, cancel_ns, is_closed }
     }
 
     /// How often to ask, ns: a twentieth of the shortest limit, within reason.
@@ -22,6 +28,8 @@ impl Deadlines {
         let all = [
             limits.request_ns,
             limits.connect_ns,
+            limits.tls_ns,
+            self.cancel_ns,
             limits.first_byte_ns,
             limits.first_token_ns,
             limits.idle_ns,
@@ -37,8 +45,11 @@ impl Deadlines {
         opened_at: u64,
         now: u64,
     ) -> Option<ErrorClass> {
-        if over(self.limits.connect_ns, opened_at, now) {
+        if marks.connected == NONE && over(self.limits.connect_ns, opened_at, now) {
             return Some(ErrorClass::ConnectTimeout);
+        }
+        if over(self.limits.tls_ns, marks.connected, now) {
+            return Some(ErrorClass::TlsHandshake);
         }
         self.whole(marks, now)
     }
@@ -64,7 +75,22 @@ impl Deadlines {
         self.whole(marks, now)
     }
 
-    fn whole(&self, marks: Marks, now: u64) -> Option<ErrorClass> {
+    /// Of a request that is to be cancelled on purpose.
+    pub(crate) fn to_cancel(
+        cancel: Option<CancelAfter>,
+        marks: Marks,
+        now: u64,
+    ) -> Option<ErrorClass> {
+        match cancel {
+            Some(CancelAfter::Time(ns)) if marks.done == NONE => {
+                over(Some(ns), marks.write_done, now).then_some(ErrorClass::CancelRate)
+            }
+            _ => None,
+        }
+    }
+
+    /// Of a request of any state, by its age.
+    pub(crate) fn whole(&self, marks: Marks, now: u64) -> Option<ErrorClass> {
         let origin = if self.is_closed { marks.dispatched } else { marks.intended };
         over(self.limits.request_ns, origin, now).then_some(ErrorClass::TimeoutRequest)
     }
@@ -85,7 +111,7 @@ mod tests {
         Limits {
             request_ns: Some(1_000 * MS),
             connect_ns: Some(50 * MS),
-            tls_ns: None,
+            tls_ns: Some(40 * MS),
             first_byte_ns: Some(100 * MS),
             first_token_ns: Some(200 * MS),
             idle_ns: Some(300 * MS),
@@ -95,13 +121,19 @@ mod tests {
     #[test]
     fn each_limit_counts_from_its_own_moment() {
         let clock = SimClock::default();
-        let deadlines = Deadlines::new(limits(), true);
+        let deadlines = Deadlines::new(limits(), None, true);
         let mut marks = Marks::new(0);
         marks.dispatched = clock.advance(10 * MS);
         assert_eq!(deadlines.while_opening(marks, marks.dispatched, clock.advance(50 * MS)), None);
         assert_eq!(
             deadlines.while_opening(marks, marks.dispatched, clock.advance(1)),
             Some(ErrorClass::ConnectTimeout)
+        );
+        marks.connected = clock.now();
+        assert_eq!(deadlines.while_opening(marks, 0, clock.advance(40 * MS)), None);
+        assert_eq!(
+            deadlines.while_opening(marks, 0, clock.advance(1)),
+            Some(ErrorClass::TlsHandshake)
         );
         marks.write_done = clock.now();
         let sent = clock.now();
@@ -133,9 +165,9 @@ mod tests {
     fn an_open_loop_request_is_as_old_as_its_schedule() {
         let mut marks = Marks::new(0);
         marks.dispatched = 900 * MS;
-        assert_eq!(Deadlines::new(limits(), true).while_busy(marks, 0, 1_001 * MS), None);
+        assert_eq!(Deadlines::new(limits(), None, true).while_busy(marks, 0, 1_001 * MS), None);
         assert_eq!(
-            Deadlines::new(limits(), false).while_busy(marks, 0, 1_001 * MS),
+            Deadlines::new(limits(), None, false).while_busy(marks, 0, 1_001 * MS),
             Some(ErrorClass::TimeoutRequest)
         );
     }
@@ -145,10 +177,10 @@ mod tests {
         let mut marks = Marks::new(0);
         marks.write_done = 0;
         assert_eq!(
-            Deadlines::new(Limits::default(), true).while_busy(marks, 0, u64::MAX - 1),
+            Deadlines::new(Limits::default(), None, true).while_busy(marks, 0, u64::MAX - 1),
             None
         );
         marks.done = 5;
-        assert_eq!(Deadlines::new(limits(), true).while_busy(marks, 0, u64::MAX - 1), None);
+        assert_eq!(Deadlines::new(limits(), None, true).while_busy(marks, 0, u64::MAX - 1), None);
     }
 }

@@ -1,7 +1,10 @@
 //! From a request to bytes on a connection: an idle one, or a new one.
 
+use std::io;
 use std::os::fd::AsRawFd;
 use std::rc::Rc;
+
+use monoio::net::TcpStream;
 
 use super::conn::{Request, State};
 use super::core::Core;
@@ -28,7 +31,8 @@ impl Core {
             let now = self.clock.now();
             self.take_up(&mut request, now);
         }
-        while let Some(id) = self.idle.pop() {
+        request.server = (request.prepared.index % self.setup.servers.len() as u64) as usize;
+        while let Some(id) = self.idle.take(request.user, request.server) {
             self.prepare(id, request);
             match self.write(id, true) {
                 Ok(()) => return,
@@ -64,12 +68,19 @@ impl Core {
         settled.reactor = setup.reactor;
         settled.connection = conn.number;
         settled.attempts = request.attempts + 1;
+        settled.retries = request.retries;
+        if request.retries > 0 {
+            settled.retry_ns = self.clock.now().saturating_sub(request.dispatched);
+        }
         settled.planned_input = prepared.input_tokens;
         settled.wait_cause = request.cause;
         settled.marks.dispatched = request.dispatched;
         let origin = if setup.is_closed { request.dispatched } else { request.intended };
         settled.phase = self.start.window.phase(prepared.index, origin);
         conn.replaced = request.replaced;
+        conn.user = request.user;
+        conn.server = request.server;
+        conn.cancel = setup.to_cancel(prepared.index);
         conn.written = 0;
         conn.to_write = prepared.bytes.len();
         conn.prepared = Some(prepared);
@@ -86,6 +97,9 @@ impl Core {
             dispatched: settled.marks.dispatched,
             cause: settled.wait_cause,
             attempts: settled.attempts,
+            retries: settled.retries,
+            server: conn.server,
+            user: conn.user,
             replaced: true,
         });
         self.close(id);
@@ -96,17 +110,28 @@ impl Core {
     ///
     /// # Errors
     /// The connection is dead; nothing was settled.
-    pub(crate) fn write(&mut self, id: usize, reused: bool) -> std::io::Result<()> {
+    pub(crate) fn write(&mut self, id: usize, reused: bool) -> io::Result<()> {
         let conn = &mut self.conns[id];
         let Some(prepared) = &conn.prepared else { return Ok(()) };
         let fd = conn.fd;
         let first = conn.exchange.settled.marks.write_start == NONE;
+        let bytes = match &mut conn.tls {
+            Some(session) => {
+                if first {
+                    session.seal(&prepared.bytes);
+                    conn.to_write = session.out.len();
+                }
+                session.out.as_slice()
+            }
+            None => &prepared.bytes,
+        };
         let start = self.clock.now();
-        let taken = socket::send(fd, &prepared.bytes[conn.written..])?;
+        let taken = socket::send(fd, &bytes[conn.written..])?;
         let end = self.clock.now();
         conn.written += taken;
         if first {
             conn.state = State::Busy;
+            conn.served += 1;
             conn.active_at = start;
             let settled = &mut conn.exchange.settled;
             settled.reused = reused;
@@ -138,6 +163,8 @@ impl Core {
         conn.state = State::Opening;
         conn.number = number;
         conn.opened_at = now;
+        conn.served = 0;
+        conn.tls = None;
         conn.empty_at = now;
         conn.segments_seen = 0;
         conn.segments_read = 0;
@@ -145,30 +172,58 @@ impl Core {
         self.prepare(id, request);
         self.opening += 1;
         self.recorder.tally().connections += 1;
-        let opened = socket::connect(
-            &self.setup.servers[0].addresses[0],
-            None,
-            self.setup.stamped,
-            self.setup.reset,
-        )
-        .and_then(|socket| monoio::net::TcpStream::from_std(socket.into()));
-        let stream = opened.map(Rc::new);
         let conn = &mut self.conns[id];
-        if let Ok(stream) = &stream {
-            conn.fd = stream.as_raw_fd();
-            conn.stream = Some(Rc::clone(stream));
-        }
+        (conn.address, conn.tried) = (self.good[conn.server], 0);
+        let stream = self.dial(id);
         if let Some(me) = self.me.upgrade() {
             let run = connection::run(Rc::clone(&me), id, stream);
             monoio::spawn(connection::guarded(me, id, true, run));
         }
     }
 
-    /// A connection is there: its request goes out.
+    /// Begins to connect connection `id` to the address that it is to be tried with.
+    pub(crate) fn dial(&mut self, id: usize) -> io::Result<Rc<TcpStream>> {
+        let setup = &self.setup;
+        let conn = &mut self.conns[id];
+        let addresses = &setup.servers[conn.server].addresses;
+        let address = &addresses[conn.address % addresses.len()];
+        // Every attempt has the whole time, and takes the next source.
+        conn.opened_at = self.clock.now();
+        let sources = setup.source_ips.len().max(1) as u64;
+        let source = setup.source_ips.get((conn.number % sources) as usize).copied();
+        let socket = socket::connect(address, source, setup.stamped, setup.reset)?;
+        let stream = Rc::new(TcpStream::from_std(socket.into())?);
+        conn.fd = stream.as_raw_fd();
+        conn.stream = Some(Rc::clone(&stream));
+        Ok(stream)
+    }
+
+    /// Connection `id` did not reach its address: it is tried with the server's next, if there is one
+    /// that was not tried.
+    pub(crate) fn dial_next(&mut self, id: usize) -> Option<io::Result<Rc<TcpStream>>> {
+        let conn = &mut self.conns[id];
+        let timed_out = conn.ours == Some(ErrorClass::ConnectTimeout);
+        let addresses = self.setup.servers[conn.server].addresses.len();
+        conn.tried += 1;
+        if conn.tried >= addresses || (conn.ours.is_some() && !timed_out) {
+            return None;
+        }
+        conn.ours = None;
+        conn.address = (conn.address + 1) % addresses;
+        Some(self.dial(id))
+    }
+
+    /// A connection reaches its server, which may still want a tunnel or TLS.
+    pub(crate) fn connected(&mut self, id: usize) {
+        let conn = &mut self.conns[id];
+        conn.exchange.settled.marks.connected = self.clock.now();
+        self.good[conn.server] = conn.address;
+    }
+
+    /// A connection is ready: its request goes out.
     pub(crate) fn opened(&mut self, id: usize) {
         self.opening = self.opening.saturating_sub(1);
         let now = self.clock.now();
-        self.conns[id].exchange.settled.marks.connected = now;
         if let Err(error) = self.write(id, false) {
             self.settle(id, &Ending::Broken(error.raw_os_error().unwrap_or(0)), now);
             self.close(id);
@@ -177,25 +232,26 @@ impl Core {
     }
 
     /// A connection could not be opened: its request fails. Its user rests until the caller says that
-    /// it has [rested](Self::rested).
-    pub(crate) fn not_opened(&mut self, id: usize, class: ErrorClass, text: String) {
+    /// it has [rested](Self::rested); false: the request is retried, and nobody rests.
+    pub(crate) fn not_opened(&mut self, id: usize, class: ErrorClass, text: String) -> bool {
         self.opening = self.opening.saturating_sub(1);
         let ours = self.conns[id].ours;
         let ending = match ours {
             Some(ours) => Ending::Ours(ours),
             None => Ending::NoConnection(class, text),
         };
-        self.settle_quietly(id, &ending);
-        self.resting += 1;
+        let over = self.settle_quietly(id, &ending);
+        self.resting += u64::from(over);
         self.close(id);
         self.open_wanted();
+        over
     }
 
     /// The user of a request whose connection could not be opened has rested.
-    pub(crate) fn rested(&mut self) {
+    pub(crate) fn rested(&mut self, user: u32) {
         self.resting = self.resting.saturating_sub(1);
         let now = self.clock.now();
-        self.next_after(now);
+        self.next_after(now, user);
     }
 
     fn open_wanted(&mut self) {

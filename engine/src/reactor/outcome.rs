@@ -36,7 +36,9 @@ impl Exchange {
     ) -> (Outcome, Option<ErrorClass>) {
         let failed = |class| (Outcome::Error, Some(class));
         match ending {
-            Ending::Ours(class @ (ErrorClass::Deadline | ErrorClass::Interrupt)) => {
+            Ending::Ours(
+                class @ (ErrorClass::Deadline | ErrorClass::Interrupt | ErrorClass::CancelRate),
+            ) => {
                 return (Outcome::Cancelled, Some(*class));
             }
             Ending::Ours(class) | Ending::NoConnection(class, _) => return failed(*class),
@@ -89,6 +91,9 @@ impl Exchange {
     pub(super) fn error_text(&self, answer: &Answer, ending: &Ending) -> Option<String> {
         let text = match ending {
             Ending::NoConnection(_, text) => text.clone(),
+            Ending::Ours(ErrorClass::TlsHandshake) => {
+                "the TLS handshake was not finished in time".to_owned()
+            }
             Ending::Broken(errno) => reason(&std::io::Error::from_raw_os_error(*errno)),
             Ending::Unreadable(error) if self.fault.is_none() => error.to_string(),
             _ => match &self.fault {

@@ -94,11 +94,11 @@ impl Pacer {
     /// Starts the users of a closed loop at the instants of `starts`, in order.
     pub(crate) async fn users(mut self, starts: impl Iterator<Item = u64>) {
         let mut burst = 0;
-        for start in starts {
+        for (user, start) in (0..).zip(starts) {
             if !self.wait_until(start).await {
                 break;
             }
-            self.core.borrow_mut().user_free(start);
+            self.core.borrow_mut().user_free(start, user);
             self.give_way(&mut burst).await;
         }
         self.end();

@@ -5,7 +5,8 @@ use super::core::Core;
 use super::exchange::{Arrived, Progress};
 use super::outcome::Ending;
 use super::socket::{self, Received};
-use crate::record::ReadNote;
+use super::tls;
+use crate::record::{ErrorClass, ReadNote};
 
 /// How much earlier than the call that found the socket empty a stamp may be, ns: the stamp is taken
 /// before the segment is queued.
@@ -49,7 +50,7 @@ impl Core {
             match received {
                 Received::Bytes { len, real_ns } => {
                     let stamp = (real_ns != 0).then(|| self.clock.at_real(real_ns));
-                    if self.on_bytes(id, len, stamp, observed) == After::Close {
+                    if self.on_wire(id, len, stamp, observed) == After::Close {
                         return After::Close;
                     }
                     // A short read is proof that nothing more was there.
@@ -68,6 +69,62 @@ impl Core {
         }
     }
 
+    /// Bytes came: what they hold under TLS, where that is spoken, is read.
+    #[inline]
+    fn on_wire(&mut self, id: usize, len: usize, stamp: Option<u64>, observed: u64) -> After {
+        if self.conns[id].tls.is_none() {
+            return self.on_bytes(id, len, stamp, observed);
+        }
+        self.plain.clear();
+        let conn = &mut self.conns[id];
+        let Some(session) = &mut conn.tls else { return After::Keep };
+        let taken = session.take(&self.buffer[..len], &mut self.plain);
+        self.answer_peer(id);
+        // Tickets and the like are no part of any answer.
+        if !self.plain.is_empty() && self.on_bytes(id, len, stamp, observed) == After::Close {
+            return After::Close;
+        }
+        match taken {
+            Ok(false) => After::Keep,
+            Ok(true) => self.on_end(id, None, observed),
+            Err(error) => self.on_tls_error(id, &error, observed),
+        }
+    }
+
+    /// Sends what TLS itself wants to say, such as new keys, behind what is being written.
+    fn answer_peer(&mut self, id: usize) {
+        let conn = &mut self.conns[id];
+        let Some(session) = &mut conn.tls else { return };
+        let all = session.out.len();
+        if all <= conn.to_write {
+            return;
+        }
+        if conn.written == conn.to_write {
+            // A full socket buffer behind an answered request does not happen.
+            let _ = socket::send(conn.fd, &session.out[conn.to_write..]);
+            session.out.truncate(conn.to_write);
+        } else {
+            conn.to_write = all;
+        }
+    }
+
+    fn on_tls_error(&mut self, id: usize, error: &rustls::Error, observed: u64) -> After {
+        let conn = &self.conns[id];
+        if conn.state == State::Busy {
+            let (class, text) = tls::class_of(error);
+            // A server that wants our certificate says so after the handshake (RFC 8446 §4.4.2.4).
+            let early = conn.exchange.settled.reads == 0;
+            let class = if early { class } else { ErrorClass::ConnReset };
+            let ending = match conn.ours {
+                Some(ours) => Ending::Ours(ours),
+                None => Ending::NoConnection(class, text),
+            };
+            self.settle(id, &ending, observed);
+        }
+        self.close(id);
+        After::Close
+    }
+
     #[inline]
     fn on_bytes(&mut self, id: usize, len: usize, stamp: Option<u64>, observed: u64) -> After {
         let conn = &mut self.conns[id];
@@ -78,9 +135,10 @@ impl Core {
         }
         let (at, lag) = arrived(stamp, conn.empty_at, observed);
         conn.active_at = at.arrival.max(conn.active_at);
-        let bytes = &self.buffer[..len];
+        let bytes = if conn.tls.is_some() { &self.plain[..] } else { &self.buffer[..len] };
         let (progress, count) = conn.exchange.on_read(&mut conn.answer, bytes, at);
         if conn.is_written()
+            && self.setup.retries.max == 0
             && let Some(prepared) = conn.prepared.take()
         {
             self.feed.give_back(prepared.bytes);
@@ -98,10 +156,14 @@ impl Core {
             slow,
         });
         match progress {
+            Progress::Open if self.conns[id].is_to_be_cancelled() => {
+                self.settle(id, &Ending::Ours(ErrorClass::CancelRate), observed);
+                self.close(id);
+                After::Close
+            }
             Progress::Open => After::Keep,
             Progress::Ended { clean } => {
-                if clean && self.conns[id].is_written() {
-                    self.rest(id);
+                if clean && self.conns[id].is_written() && self.rest(id) {
                     self.settle(id, &Ending::Complete, observed);
                     After::Keep
                 } else {

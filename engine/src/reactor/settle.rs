@@ -2,6 +2,7 @@
 
 use super::conn::{Request, State};
 use super::core::Core;
+use super::feed::Prepared;
 use super::outcome::Ending;
 use super::socket;
 use crate::record::{ErrorClass, NONE, Outcome, Settled};
@@ -29,39 +30,59 @@ impl Core {
 
     /// The request of connection `id` is over; whoever waited for that goes on.
     pub(crate) fn settle(&mut self, id: usize, ending: &Ending, now: u64) {
-        self.settle_quietly(id, ending);
-        self.next_after(now);
+        let user = self.conns[id].user;
+        if self.settle_quietly(id, ending) {
+            self.next_after(now, user);
+        }
     }
 
-    /// A place in flight has become free at `now`.
-    pub(crate) fn next_after(&mut self, now: u64) {
+    /// A place in flight has become free at `now`; in a closed loop this user.
+    pub(crate) fn next_after(&mut self, now: u64, user: u32) {
         if self.setup.is_closed {
-            self.user_free(now);
+            self.user_free(now, user);
         } else {
             self.pump();
         }
     }
 
-    /// The request of connection `id` is over.
-    pub(super) fn settle_quietly(&mut self, id: usize, ending: &Ending) {
+    /// The request of connection `id` is over; false if it is only put off, to be tried again.
+    pub(super) fn settle_quietly(&mut self, id: usize, ending: &Ending) -> bool {
         let conn = &mut self.conns[id];
         let count: Option<&dyn Fn(&str) -> u64> =
             self.setup.count.as_deref().map(|count| count as _);
         conn.exchange.settle(&conn.answer, ending, count);
-        if let Some(prepared) = conn.prepared.take() {
-            self.feed.give_back(prepared.bytes);
-        }
-        let now = self.clock.now();
         if conn.exchange.settled.marks.write_start != NONE {
             self.recorder.left();
         }
-        match conn.exchange.settled.outcome {
+        if self.defer(id) {
+            return false;
+        }
+        let conn = &mut self.conns[id];
+        let last_coalesced = conn.exchange.last_coalesced();
+        let mut settled = std::mem::replace(&mut conn.exchange.settled, Settled::new(0, 0));
+        let prepared = conn.prepared.take();
+        self.finish(&mut settled, prepared, last_coalesced);
+        self.conns[id].exchange.settled = settled;
+        true
+    }
+
+    /// A request in flight ends for good.
+    pub(super) fn finish(
+        &mut self,
+        settled: &mut Settled,
+        prepared: Option<Prepared>,
+        last_coalesced: bool,
+    ) {
+        if let Some(prepared) = prepared {
+            self.feed.give_back(prepared.bytes);
+        }
+        match settled.outcome {
             Outcome::Ok => self.ok += 1,
             Outcome::Error => self.failed += 1,
             Outcome::Cancelled => self.cancelled += 1,
         }
-        let last_coalesced = conn.exchange.last_coalesced();
-        self.recorder.settle(&mut conn.exchange.settled, now, last_coalesced);
+        let now = self.clock.now();
+        self.recorder.settle(settled, now, last_coalesced);
         self.in_flight = self.in_flight.saturating_sub(1);
         if self.recorder.is_filling() {
             self.writer.raise();
@@ -86,17 +107,22 @@ impl Core {
         self.feed.give_back(request.prepared.bytes);
     }
 
-    /// Connection `id` waits for its next request.
-    pub(crate) fn rest(&mut self, id: usize) {
-        self.conns[id].state = State::Idle;
-        self.idle.push(id);
+    /// Connection `id` waits for its next request; false if it has carried its last.
+    pub(crate) fn rest(&mut self, id: usize) -> bool {
+        let conn = &mut self.conns[id];
+        if !self.idle.keeps() || conn.served >= self.setup.requests_per_connection {
+            return false;
+        }
+        conn.state = State::Idle;
+        self.idle.put(conn.user, conn.server, id);
+        true
     }
 
     /// Connection `id` is over: its task ends at its next wake-up.
     pub(crate) fn close(&mut self, id: usize) {
         let conn = &mut self.conns[id];
         if conn.state == State::Idle {
-            self.idle.retain(|&other| other != id);
+            self.idle.remove(conn.user, conn.server, id);
         }
         conn.state = State::Closed;
         if conn.fd >= 0 {
@@ -109,6 +135,7 @@ impl Core {
         let conn = &mut self.conns[id];
         conn.state = State::Free;
         conn.stream = None;
+        conn.tls = None;
         conn.fd = -1;
         self.free.push(id);
     }

@@ -12,10 +12,11 @@ use super::conn::Conn;
 use super::deadline::Deadlines;
 use super::probe::{Asked, harmless_request, tunnel_request};
 use super::tls::{self, TlsFilesError};
+use crate::plan::random::{Purpose, Streams};
 use crate::record::Window;
 use crate::workload::{
-    Address, Cancel, Close, Connections, Dialect, Load, Overflow, Retries, Sizes, Stamps, Target,
-    Workload,
+    Address, Cancel, CancelAfter, Close, Connections, Dialect, Load, Overflow, Retries, Sizes,
+    Stamps, Target, Workload,
 };
 
 /// Counts tokens of a text.
@@ -134,7 +135,7 @@ impl ReactorSetup {
             is_closed,
             cap,
             overflow,
-            deadlines: Deadlines::new(workload.limits, is_closed),
+            deadlines: Deadlines::new(workload.limits, workload.client.cancel, is_closed),
             answers: Settings {
                 dialect,
                 stream: target.stream,
@@ -150,6 +151,15 @@ impl ReactorSetup {
             cancel: workload.client.cancel,
             seed: workload.seed,
         })
+    }
+
+    /// When request `index` is cancelled on purpose, if it is one of those.
+    pub(crate) fn to_cancel(&self, index: u64) -> Option<CancelAfter> {
+        let cancel = self.cancel?;
+        let key = Streams::new(self.seed, Purpose::Cancel).key(index);
+        // 53 bits: what a fraction holds exactly.
+        let drawn = (key >> 11) as f64 / (1_u64 << 53) as f64;
+        (drawn < cancel.rate).then_some(cancel.after)
     }
 
     /// A place for a connection.

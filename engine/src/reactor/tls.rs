@@ -2,6 +2,7 @@
 //! read keeps its kernel stamp.
 
 use std::io::{Read, Write};
+use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use rustls::{
     Error, HandshakeKind, RootCertStore, SignatureScheme,
 };
 
+use super::socket::{self, Received};
 use crate::record::ErrorClass;
 use crate::workload::{Endpoint, Tls};
 
@@ -116,7 +118,7 @@ fn certificates(
 
 fn file(what: &'static str, path: &Path, error: &rustls::pki_types::pem::Error) -> TlsFilesError {
     let reason = match error {
-        rustls::pki_types::pem::Error::Io(error) => super::socket::reason(error),
+        rustls::pki_types::pem::Error::Io(error) => socket::reason(error),
         rustls::pki_types::pem::Error::NoItemsFound => format!("it holds no {what}"),
         other => other.to_string(),
     };
@@ -185,6 +187,17 @@ pub(crate) fn advice(error: &Error) -> &'static str {
     }
 }
 
+/// What a handshake waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shake {
+    /// Nothing: it is over.
+    Done,
+    /// Bytes of the server.
+    Read,
+    /// Room for ours.
+    Write,
+}
+
 /// One connection's TLS: bytes of the socket on one side, plain bytes on the other.
 pub(crate) struct Session {
     session: ClientConnection,
@@ -203,14 +216,50 @@ impl Session {
         Ok(new)
     }
 
-    /// Is the handshake still going on?
-    pub(crate) fn is_handshaking(&self) -> bool {
-        self.session.is_handshaking()
-    }
-
     /// Was an earlier session resumed?
     pub(crate) fn is_resumed(&self) -> bool {
         self.session.handshake_kind() == Some(HandshakeKind::Resumed)
+    }
+
+    /// Goes on with the handshake as far as socket `fd` allows.
+    ///
+    /// # Errors
+    /// The class and text that the request fails with.
+    pub(crate) fn shake_hands(
+        &mut self,
+        fd: RawFd,
+        buffer: &mut [u8],
+    ) -> Result<Shake, (ErrorClass, String)> {
+        let failed = |text: &str| (ErrorClass::TlsHandshake, text.to_owned());
+        loop {
+            while !self.out.is_empty() {
+                let sent = socket::send(fd, &self.out);
+                match sent.map_err(|error| failed(&socket::reason(&error)))? {
+                    0 => return Ok(Shake::Write),
+                    sent => drop(self.out.drain(..sent)),
+                }
+            }
+            if !self.session.is_handshaking() {
+                return Ok(Shake::Done);
+            }
+            match socket::receive(fd, buffer) {
+                Received::Bytes { len, .. } => {
+                    // A server has nothing to say before it is asked.
+                    let taken = self.take(&buffer[..len], &mut Vec::new());
+                    if let Err(error) = taken {
+                        // The alert may tell the server why; nobody waits for it.
+                        let _ = socket::send(fd, &self.out);
+                        return Err(class_of(&error));
+                    }
+                }
+                Received::Empty => return Ok(Shake::Read),
+                Received::Eof => return Err(failed("the server closed during the TLS handshake")),
+                Received::Broken(errno) => {
+                    let error = std::io::Error::from_raw_os_error(errno);
+                    return Err(failed(&socket::reason(&error)));
+                }
+            }
+        }
     }
 
     /// Takes bytes of the socket; what they hold is appended to `plain`, and what is to be answered

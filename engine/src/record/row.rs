@@ -93,6 +93,16 @@ pub enum TokenSource {
     Events,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
+fn is_zero_u32(value: &u32) -> bool {
+    *value == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
+fn is_zero_u64(value: &u64) -> bool {
+    *value == 0
+}
+
 /// One request. Times are ns from the run's start; a mark that was not reached is `None` (null).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "each name is its definition in cli/docs/metrics.md")]
@@ -107,6 +117,12 @@ pub struct Row {
     pub connection: u64,
     pub reused: bool,
     pub attempts: u32,
+    /// Attempts after a failed one, with `--retries`.
+    #[serde(default, skip_serializing_if = "is_zero_u32")]
+    pub retries: u32,
+    /// Time that failed attempts and the pauses after them took, ns; inside the latencies.
+    #[serde(default, skip_serializing_if = "is_zero_u64")]
+    pub retry_ns: u64,
     pub wait_cause: Option<WaitCause>,
     pub outcome: Outcome,
     pub error: Option<ErrorClass>,

@@ -315,6 +315,26 @@ pub struct Client {
     pub cancel: Option<Cancel>,
 }
 
+impl Client {
+    /// One reactor on each of these CPUs, and nothing out of the ordinary: kernel stamps, pooled
+    /// connections, no retries, nothing kept but the marks.
+    #[must_use]
+    pub fn on(cpus: Vec<usize>) -> Self {
+        Self {
+            cpus,
+            stamps: Stamps::Kernel,
+            keep_chunks: false,
+            keep_text: false,
+            close: Close::Fin,
+            connections: Connections::Pooled,
+            requests_per_connection: None,
+            source_ips: Vec::new(),
+            retries: Retries::default(),
+            cancel: None,
+        }
+    }
+}
+
 /// How long a connection serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Connections {
@@ -438,18 +458,7 @@ pub(crate) fn sample() -> Workload {
             tokenizer_chosen: false,
         },
         objectives: Objectives::default(),
-        client: Client {
-            cpus: vec![0],
-            stamps: Stamps::Kernel,
-            keep_chunks: false,
-            keep_text: false,
-            close: Close::Fin,
-            connections: Connections::Pooled,
-            requests_per_connection: None,
-            source_ips: Vec::new(),
-            retries: Retries::default(),
-            cancel: None,
-        },
+        client: Client::on(vec![0]),
         limits: Limits::default(),
         sizes: Sizes::default(),
         seed: 1,
