@@ -79,7 +79,7 @@ fn read_plainly(interims: usize, payload: &[u8]) -> Vec<Seen> {
     seen.push(Seen::Head(200));
     let mut done = false;
     for Message { name, data, whole } in messages(payload) {
-        let meaning = match meaning(SETTINGS.dialect, &data) {
+        let meaning = match meaning(&SETTINGS.dialect, &data) {
             _ if done => Meaning::Empty,
             _ if name == "ping" => Meaning::Ping,
             Meaning::Malformed if !whole => Meaning::Empty,

@@ -115,9 +115,9 @@ fn read_in(settings: Settings, wire: &[u8], piece: usize) -> Known {
 /// What is known of `wire`, after checking that no cut changes it.
 fn read_with(settings: Settings, wire: impl AsRef<[u8]>) -> Known {
     let wire = wire.as_ref();
-    let one = read_in(settings, wire, wire.len().max(1));
+    let one = read_in(settings.clone(), wire, wire.len().max(1));
     for piece in [1, 2, 3, 5, 7, 11, 64, 100, 1000] {
-        assert_eq!(read_in(settings, wire, piece), one, "in pieces of {piece}");
+        assert_eq!(read_in(settings.clone(), wire, piece), one, "in pieces of {piece}");
     }
     one
 }
@@ -410,7 +410,7 @@ fn a_document_that_was_asked_for_is_one_event() {
     let document = |body: &str| {
         let length = body.len();
         let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n";
-        read_with(asked, format!("{head}Content-Length: {length}\r\n\r\n{body}"))
+        read_with(asked.clone(), format!("{head}Content-Length: {length}\r\n\r\n{body}"))
     };
     let known = document(
         "{\"choices\":[{\"message\":{\"role\":\"assistant\",\"content\":[{\"type\":\"text\",\

@@ -214,16 +214,16 @@ proptest! {
 
     #[test]
     fn any_sequence_of_events_reads_as_each_alone(dialect in dialect(), steps in vec(next(), 1..40)) {
-        let mut remembers = Decoder::new(dialect);
+        let mut remembers = Decoder::new(dialect.clone());
         let mut past = Vec::new();
         for step in steps {
             let data = step.after(&past);
             past.push(data.clone());
             let message = Message { name: b"", data: &data };
-            let mut alone = Decoder::new(dialect);
+            let mut alone = Decoder::new(dialect.clone());
             let expected = alone.event(message);
             prop_assert_eq!(&remembers.event(message), &expected);
-            prop_assert_eq!(Meaning::from(&expected), meaning(dialect, &data));
+            prop_assert_eq!(Meaning::from(&expected), meaning(&dialect, &data));
         }
     }
 }

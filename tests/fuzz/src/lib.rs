@@ -101,14 +101,17 @@ fn sse_in_pieces(limit: usize, wire: &[u8], pieces: &[usize]) -> Vec<String> {
 pub fn answer(input: &[u8]) {
     let [choice, seed, wire @ ..] = input else { return };
     let settings = Settings {
-        dialect: [Dialect::OpenaiChat, Dialect::OpenaiCompletions][usize::from(choice & 1)],
+        dialect: match choice & 1 {
+            0 => Dialect::OpenaiChat,
+            _ => Dialect::OpenaiCompletions,
+        },
         stream: choice & 2 == 0,
         limits: match choice & 4 {
             0 => Limits::default(),
             _ => Limits { head_bytes: 256, event_bytes: 128, body_bytes: 192 },
         },
     };
-    let mut fresh = Answer::new(settings);
+    let mut fresh = Answer::new(settings.clone());
     let one = answer_in_pieces(&mut fresh, wire, &[wire.len()]);
     let pieces = split(wire.len(), *seed);
     assert_eq!(answer_in_pieces(&mut Answer::new(settings), wire, &pieces), one);

@@ -50,7 +50,7 @@ impl From<&Event<'_>> for Meaning {
 }
 
 /// What the data of one unnamed event means.
-pub(crate) fn meaning(dialect: Dialect, data: &[u8]) -> Meaning {
+pub(crate) fn meaning(dialect: &Dialect, data: &[u8]) -> Meaning {
     let text = String::from_utf8_lossy(data);
     if text.trim_ascii() == "[DONE]" {
         return Meaning::Done;
@@ -118,7 +118,7 @@ struct All {
 }
 
 impl All {
-    fn add(&mut self, dialect: Dialect, choice: &Value) {
+    fn add(&mut self, dialect: &Dialect, choice: &Value) {
         self.tokens += choice["token_ids"].as_array().map_or(0, |ids| ids.len() as u32);
         if let Some(word) = choice["finish_reason"].as_str().filter(|word| !word.is_empty()) {
             let known = ["stop", "length", "tool_calls", "content_filter"];
@@ -130,7 +130,7 @@ impl All {
                 self.text(0, &choice["text"]);
                 choice
             }
-            Dialect::OpenaiChat => {
+            _ => {
                 let key = if choice.get("delta").is_some() { "delta" } else { "message" };
                 self.message(&choice[key]);
                 &choice[key]
