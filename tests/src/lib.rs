@@ -1,6 +1,9 @@
 //! What the end-to-end tests share: a simulated server, a load point against it, its truth log.
 #![expect(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a test fails by panicking")]
 
+pub mod tls;
+
+use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
@@ -185,8 +188,7 @@ pub fn odd_server(
 
 /// Reads one request, head and body; `None` when the client has closed.
 #[must_use]
-pub fn read_request(stream: &mut TcpStream) -> Option<String> {
-    use std::io::Read;
+pub fn read_request(stream: &mut impl Read) -> Option<String> {
     let mut bytes = Vec::new();
     let mut piece = [0_u8; 4096];
     loop {

@@ -209,7 +209,7 @@ fn a_good_run_shows_its_workload_its_verdicts_and_its_latencies() {
         &report,
         &[
             "run closed loop of 8 users, 512 tokens in and 3 out",
-            "http://127.0.0.1:8000 (openai-chat, model tiny\\u{1b}[2J)",
+            "http://127.0.0.1:8000/ (openai-chat, model tiny\\u{1b}[2J)",
             "window 12.00 s, to the last completion; seed 7",
             "100 ok of 100 offered",
             "no failures",
