@@ -1,5 +1,7 @@
 //! Reading HTTP/1.1 requests out of a connection's bytes (RFC 9112).
 
+use crate::chunked::Chunked;
+
 /// The largest request head, in bytes.
 pub(crate) const HEAD_BYTES_MAX: usize = 64 * 1024;
 
@@ -15,8 +17,10 @@ pub(crate) struct Head {
     pub(crate) route: Route,
     /// Length of the head itself, with its blank line.
     pub(crate) head_bytes: usize,
-    /// Length of the body that follows.
+    /// Length of the body that follows; of one in chunks, as far as they are undone.
     pub(crate) body_bytes: usize,
+    /// How far the chunks of the body are undone, if it comes in chunks.
+    pub(crate) body_chunks: Option<Chunked>,
     /// Whether the connection ends after the answer.
     pub(crate) close: bool,
     /// Whether the client waits for `100 Continue` before it sends the body.
@@ -61,7 +65,11 @@ pub(crate) struct Refusal {
 }
 
 impl Refusal {
-    const fn new(status: u16, message: &'static str) -> Self {
+    /// A body that is larger than we keep.
+    pub(crate) const BODY_TOO_LONG: Self = Self::new(413, "the request body is longer than 64 MiB");
+
+    /// A refusal with this HTTP status, and why.
+    pub(crate) const fn new(status: u16, message: &'static str) -> Self {
         Self { status, message }
     }
 }
@@ -87,6 +95,7 @@ pub(crate) fn read_head(bytes: &[u8]) -> Result<Option<Head>, Refusal> {
         route: route(request.method.unwrap_or(""), request.path.unwrap_or("")),
         head_bytes,
         body_bytes: 0,
+        body_chunks: None,
         close: old,
         expects: false,
         chunked: !old,
@@ -96,9 +105,12 @@ pub(crate) fn read_head(bytes: &[u8]) -> Result<Option<Head>, Refusal> {
     for header in request.headers.iter() {
         read_header(&mut head, &mut length, header)?;
     }
+    if length.is_some() && head.body_chunks.is_some() {
+        return Err(Refusal::new(400, "content-length and chunks exclude each other"));
+    }
     head.body_bytes = length.unwrap_or(0);
     if head.body_bytes > BODY_BYTES_MAX {
-        return Err(Refusal::new(413, "the request body is longer than 64 MiB"));
+        return Err(Refusal::BODY_TOO_LONG);
     }
     Ok(Some(head))
 }
@@ -122,7 +134,10 @@ fn read_header(
         }
         *length = Some(bytes);
     } else if name.eq_ignore_ascii_case("transfer-encoding") {
-        return Err(Refusal::new(411, "send the body with content-length, not in chunks"));
+        if !value.eq_ignore_ascii_case("chunked") {
+            return Err(Refusal::new(501, "chunked is the only transfer coding there is"));
+        }
+        head.body_chunks = Some(Chunked::default());
     } else if name.eq_ignore_ascii_case("connection") {
         for option in value.split(',').map(str::trim) {
             head.close |= option.eq_ignore_ascii_case("close");
@@ -191,7 +206,9 @@ mod tests {
         let twice = "POST / HTTP/1.1\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n";
         assert_eq!(refused(twice), 400);
         assert_eq!(refused("POST / HTTP/1.1\r\ncontent-length: 67108865\r\n\r\n"), 413);
-        assert_eq!(refused("POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n"), 411);
+        assert_eq!(refused("POST / HTTP/1.1\r\ntransfer-encoding: gzip, chunked\r\n\r\n"), 501);
+        let both = "POST / HTTP/1.1\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n";
+        assert_eq!(refused(both), 400);
         assert_eq!(refused("\u{1}\u{2}\r\n\r\n"), 400);
         assert_eq!(refused(&format!("GET / HTTP/1.1\r\na: {}", "b".repeat(HEAD_BYTES_MAX))), 431);
     }

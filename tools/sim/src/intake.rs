@@ -3,7 +3,7 @@
 use crate::ask::Ask;
 use crate::clock;
 use crate::connection::{Active, Connection};
-use crate::http::{self, Endpoint, Head, Route};
+use crate::http::{self, Endpoint, Head, Refusal, Route};
 use crate::reactor::{Id, Reactor, State};
 use crate::truth::{self, Record};
 use crate::wire;
@@ -18,21 +18,17 @@ impl Reactor {
         now_ns: u64,
     ) {
         while !connection.is_busy() && !connection.input.is_empty() {
-            let head = match connection.head.take() {
-                Some(head) => head,
-                None => match http::read_head(&connection.input) {
-                    Ok(Some(head)) => head,
-                    Ok(None) => return,
-                    Err(refusal) => {
-                        connection.closing = true;
-                        connection.input = Vec::new();
-                        let (status, message) = (refusal.status, refusal.message);
-                        connection.answer(|out| wire::error(out, status, message, true));
-                        return;
-                    }
-                },
+            let (head, complete) = match read(connection) {
+                Ok(Some(read)) => read,
+                Ok(None) => return,
+                Err(Refusal { status, message }) => {
+                    connection.closing = true;
+                    connection.input = Vec::new();
+                    connection.answer(|out| wire::error(out, status, message, true));
+                    return;
+                }
             };
-            if connection.input.len() < head.head_bytes + head.body_bytes {
+            if !complete {
                 let ask_for_body = head.expects && !connection.continued;
                 connection.head = Some(head);
                 if ask_for_body {
@@ -125,6 +121,26 @@ impl Reactor {
         connection.active = Some(active);
         Ok(())
     }
+}
+
+/// Reads the head at the start of the input if it is there, and its body as far as it is there;
+/// says whether that is all of it.
+fn read(connection: &mut Connection) -> Result<Option<(Head, bool)>, Refusal> {
+    let input = &mut connection.input;
+    let head = match connection.head.take() {
+        Some(head) => Some(head),
+        None => http::read_head(input)?,
+    };
+    let Some(mut head) = head else { return Ok(None) };
+    let complete = match &mut head.body_chunks {
+        Some(chunks) => {
+            let complete = chunks.undo(input, head.head_bytes)?;
+            head.body_bytes = chunks.body_bytes;
+            complete
+        }
+        None => input.len() >= head.head_bytes + head.body_bytes,
+    };
+    Ok(Some((head, complete)))
 }
 
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";

@@ -17,6 +17,7 @@
 //! ```
 
 mod ask;
+mod chunked;
 mod clock;
 mod connection;
 mod delivery;

@@ -216,9 +216,9 @@ fn json(out: &mut Vec<u8>, status: u16, body: &[u8], request_id: Option<&str>, c
         200 => "OK",
         404 => "Not Found",
         405 => "Method Not Allowed",
-        411 => "Length Required",
         413 => "Content Too Large",
         431 => "Request Header Fields Too Large",
+        501 => "Not Implemented",
         _ => "Bad Request",
     };
     put(

@@ -163,6 +163,27 @@ fn a_large_body_is_announced_sent_and_read() {
 }
 
 #[test]
+fn a_body_may_come_in_chunks() {
+    let (server, mut client) = start(Settings::default());
+    let body = chat(3);
+    let head = format!("POST {CHAT} HTTP/1.1\r\nexpect: 100-continue\r\n");
+    client.send((head + "transfer-encoding: chunked\r\n\r\n").as_bytes());
+    assert_eq!(client.head(), ["http/1.1 100 continue"]);
+    for piece in body.as_bytes().chunks(40) {
+        client.send(format!("{:x}\r\n", piece.len()).as_bytes());
+        client.send(&[piece, b"\r\n"].concat());
+    }
+    // The next request stands right behind the last chunk.
+    client.send((String::from("0\r\n\r\n") + &request(CHAT, &chat(2))).as_bytes());
+    assert_eq!(client.answer().texts().len(), 3);
+    assert_eq!(client.answer().texts().len(), 2);
+    client.send(format!("POST {CHAT} HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\nx").as_bytes());
+    assert_eq!(client.answer().status, 400);
+    assert!(client.is_closed());
+    assert_eq!(server.stop().completed, 2);
+}
+
+#[test]
 fn connection_close_is_honoured_and_answered() {
     let (_server, mut client) = start(Settings::default());
     let body = chat(2);
