@@ -5,10 +5,8 @@ use std::rc::Rc;
 
 use monoio::net::TcpStream;
 
+use crate::active::Active;
 use crate::http::Head;
-use crate::model::{Schedule, Timing};
-use crate::truth::Record;
-use crate::wire::{Answer, Wire};
 
 /// An open connection.
 pub(crate) struct Connection {
@@ -48,8 +46,21 @@ pub(crate) struct Output {
     pub(crate) marks: VecDeque<Mark>,
     /// When they were first offered to the kernel.
     pub(crate) started_ns: Option<u64>,
-    /// Whether the kernel took them only in part at first.
+    /// Whether the kernel took, or was offered, only a part of them at first.
     pub(crate) retried: bool,
+    /// In which pieces they are offered, if not at once.
+    pub(crate) drip: Option<Drip>,
+    /// When the next piece may go.
+    pub(crate) not_before_ns: u64,
+}
+
+/// Sending in small pieces.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Drip {
+    /// Bytes in one piece.
+    pub(crate) bytes: usize,
+    /// From one piece to the next, in ns.
+    pub(crate) gap_ns: u64,
 }
 
 /// The end of a unit in [`Output::bytes`].
@@ -68,8 +79,21 @@ pub(crate) enum Unit {
     Output { index: u32, tokens: u32, due_ns: u64 },
     /// What ends an answer, or all of one that is no stream.
     Tail,
-    /// An answer that is no generation.
+    /// What a fault makes of an answer's end; it may be no byte at all.
+    Broken(Exit),
+    /// An answer that is no generation, or a comment in one.
     Other,
+}
+
+/// What becomes of the connection after an answer that a fault ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// It goes on.
+    Keep,
+    /// It is closed.
+    Close,
+    /// It is reset.
+    Reset,
 }
 
 /// What decides how an answer is cut into sends.
@@ -79,25 +103,6 @@ pub(crate) struct Cut {
     pub(crate) batch: usize,
     /// Whether the head goes first.
     pub(crate) head_early: bool,
-}
-
-/// An answer under way.
-#[derive(Debug)]
-pub(crate) struct Active {
-    pub(crate) answer: Answer,
-    pub(crate) stream: bool,
-    pub(crate) request_id: Option<String>,
-    pub(crate) record: Option<Record>,
-    /// Output events to come; `None` while it waits in the queue.
-    schedule: Option<Schedule>,
-    /// When an answer in one piece is due.
-    whole_due_ns: u64,
-    head_done: bool,
-    tail_done: bool,
-    tokens_done: u32,
-    /// An output event as it is sent over and over, and the tokens in it.
-    repeated: Vec<u8>,
-    repeated_tokens: u32,
 }
 
 impl Connection {
@@ -125,8 +130,8 @@ impl Connection {
         if self.blocked || self.dead {
             return None;
         }
-        if !self.output.bytes.is_empty() {
-            return Some(0);
+        if !self.output.is_empty() {
+            return Some(self.output.not_before_ns);
         }
         self.active.as_ref()?.next_due_ns(cut)
     }
@@ -139,7 +144,7 @@ impl Connection {
 
     /// Whether the next request must wait for what is being sent.
     pub(crate) fn is_busy(&self) -> bool {
-        self.active.is_some() || !self.output.bytes.is_empty() || self.closing || self.dead
+        self.active.is_some() || !self.output.is_empty() || self.closing || self.dead
     }
 }
 
@@ -147,6 +152,20 @@ impl Output {
     /// What lies in `bytes` since the last mark is one `unit`.
     pub(crate) fn mark(&mut self, unit: Unit) {
         self.marks.push_back(Mark { unit, end: self.bytes.len() });
+    }
+
+    /// Whether there is nothing to send or to do: even without bytes a fault may be due.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes.is_empty() && self.marks.is_empty()
+    }
+
+    /// The bytes to offer now.
+    pub(crate) fn offer(&self) -> &[u8] {
+        let left = &self.bytes[self.sent..];
+        match self.drip {
+            Some(drip) => &left[..left.len().min(drip.bytes)],
+            None => left,
+        }
     }
 
     /// Forgets what was sent; a small buffer is kept for the next send.
@@ -158,117 +177,6 @@ impl Output {
         self.sent = 0;
         self.started_ns = None;
         self.retried = false;
-    }
-}
-
-impl Active {
-    /// An answer that has not started.
-    pub(crate) fn new(
-        answer: Answer,
-        stream: bool,
-        request_id: Option<String>,
-        record: Option<Record>,
-    ) -> Self {
-        Self {
-            answer,
-            stream,
-            request_id,
-            record,
-            schedule: None,
-            whole_due_ns: 0,
-            head_done: false,
-            tail_done: false,
-            tokens_done: 0,
-            repeated: Vec::new(),
-            repeated_tokens: 0,
-        }
-    }
-
-    /// It left the queue at `now_ns`.
-    pub(crate) fn start(&mut self, timing: &Timing, now_ns: u64) {
-        let schedule = timing.schedule(self.answer.number, self.answer.output_tokens, now_ns);
-        if !self.stream {
-            self.whole_due_ns = schedule.clone().last().map_or(now_ns, |event| event.due_ns);
-        }
-        self.schedule = Some(schedule);
-        if let Some(record) = &mut self.record {
-            record.started_ns = Some(now_ns);
-        }
-    }
-
-    /// Whether it left the queue.
-    pub(crate) fn is_started(&self) -> bool {
-        self.schedule.is_some()
-    }
-
-    /// Whether only the tail is left to send.
-    pub(crate) fn wants_tail(&self) -> bool {
-        let drained = self.schedule.as_ref().is_some_and(|schedule| schedule.peek().is_none());
-        self.stream && self.head_done && drained && !self.tail_done
-    }
-
-    fn next_due_ns(&self, cut: Cut) -> Option<u64> {
-        if self.stream && cut.head_early && !self.head_done {
-            return Some(0);
-        }
-        let schedule = self.schedule.as_ref()?;
-        if self.tail_done {
-            return None;
-        }
-        if !self.stream {
-            return Some(self.whole_due_ns);
-        }
-        Some(schedule.peek().map_or(0, |event| event.due_ns))
-    }
-
-    /// Renders what is due at `now_ns` and belongs into one send.
-    pub(crate) fn gather(&mut self, wire: &Wire, cut: Cut, now_ns: u64, out: &mut Output) {
-        let due = self.next_due_ns(cut).is_some_and(|due_ns| due_ns <= now_ns);
-        if !due {
-            return;
-        }
-        if !self.stream {
-            wire.whole(&mut out.bytes, &self.answer, self.request_id.as_deref());
-            out.mark(Unit::Tail);
-            self.tail_done = true;
-            return;
-        }
-        if !self.head_done {
-            wire.head(&mut out.bytes, &self.answer, self.request_id.as_deref());
-            out.mark(Unit::Head);
-            self.head_done = true;
-            if cut.head_early && cut.batch == 1 {
-                return;
-            }
-        }
-        let events = self.gather_events(wire, cut.batch, now_ns, out);
-        if self.wants_tail() && (events == 0 || events < cut.batch) {
-            wire.tail(&mut out.bytes, &self.answer);
-            out.mark(Unit::Tail);
-            self.tail_done = true;
-        }
-    }
-
-    fn gather_events(&mut self, wire: &Wire, batch: usize, now_ns: u64, out: &mut Output) -> usize {
-        let mut events = 0;
-        let Some(schedule) = &mut self.schedule else { return 0 };
-        while events < batch && schedule.peek().is_some_and(|event| event.due_ns <= now_ns) {
-            let Some(event) = schedule.next() else { break };
-            self.tokens_done += event.tokens;
-            if self.answer.continuous {
-                wire.output(&mut out.bytes, &self.answer, event.tokens, self.tokens_done);
-            } else {
-                if self.repeated_tokens != event.tokens {
-                    self.repeated.clear();
-                    wire.output(&mut self.repeated, &self.answer, event.tokens, 0);
-                    self.repeated_tokens = event.tokens;
-                }
-                out.bytes.extend_from_slice(&self.repeated);
-            }
-            let (index, tokens, due_ns) = (event.index, event.tokens, event.due_ns);
-            out.mark(Unit::Output { index, tokens, due_ns });
-            events += 1;
-        }
-        events
+        self.not_before_ns = 0;
     }
 }

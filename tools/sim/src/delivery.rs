@@ -5,7 +5,8 @@ use std::os::fd::AsRawFd;
 use std::rc::Rc;
 
 use crate::clock;
-use crate::connection::{Connection, Unit};
+use crate::connection::{Connection, Exit, Unit};
+use crate::fault::Fault;
 use crate::reactor::{Id, Reactor, State};
 use crate::report::Tally;
 use crate::socket;
@@ -20,12 +21,12 @@ impl Reactor {
         now_ns: u64,
     ) {
         loop {
-            if connection.output.bytes.is_empty()
+            if connection.output.is_empty()
                 && let Some(active) = &mut connection.active
             {
                 active.gather(&self.shared.wire, self.shared.cut, now_ns, &mut connection.output);
             }
-            if connection.output.bytes.is_empty() || !self.send(state, connection, id) {
+            if connection.output.is_empty() || !self.send(state, connection, id) {
                 return;
             }
             // The tail follows the last output event at once.
@@ -40,12 +41,13 @@ impl Reactor {
         let fd = connection.stream.as_raw_fd();
         let output = &mut connection.output;
         let start_ns = clock::monotonic_ns();
-        let result = socket::send(fd, &output.bytes[output.sent..]);
+        let result = socket::send(fd, output.offer());
         let end_ns = clock::monotonic_ns();
         let first_ns = *output.started_ns.get_or_insert(start_ns);
+        let mut full = false;
         match result {
             Ok(sent) => output.sent += sent,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => full = true,
             Err(_) => {
                 connection.dead = true;
                 // The task that reads then learns of it and cleans up.
@@ -53,29 +55,32 @@ impl Reactor {
                 return false;
             }
         }
-        let mut ended = false;
+        let mut end = None;
         while let Some(mark) = connection.output.marks.front()
             && mark.end <= connection.output.sent
         {
-            ended |= mark.unit == Unit::Tail;
+            end = End::of(mark.unit).or(end);
             self.sent(&mut state.tally, connection, mark.unit, [first_ns, end_ns]);
             connection.output.marks.pop_front();
         }
         if connection.output.sent < connection.output.bytes.len() {
-            state.tally.blocked_sends += 1;
-            connection.output.retried = true;
-            connection.blocked = true;
-            state.blocked.push((id, Rc::clone(&connection.stream)));
+            pause(state, connection, id, full, end_ns);
             return false;
         }
         connection.output.clear();
-        if ended {
-            self.finish(state, connection, end_ns);
+        if let Some(end) = end {
+            self.finish(state, connection, end, end_ns);
         }
-        if connection.closing {
-            socket::shutdown(fd, libc::SHUT_WR);
-        } else if !connection.is_busy() && !connection.input.is_empty() {
-            self.take_up(state, connection, id, end_ns);
+        match end {
+            Some(End::Broken(Exit::Reset)) => {
+                socket::reset(fd);
+                connection.dead = true;
+            }
+            _ if connection.closing => socket::shutdown(fd, libc::SHUT_WR),
+            _ if !connection.is_busy() && !connection.input.is_empty() => {
+                self.take_up(state, connection, id, end_ns);
+            }
+            _ => {}
         }
         true
     }
@@ -103,6 +108,13 @@ impl Reactor {
                     record.head = Some(at);
                 }
             }
+            Unit::Broken(_) => {
+                let any = connection.output.sent > 0;
+                if let Some(record) = &mut active.record {
+                    record.head = record.head.or(any.then_some(at));
+                    record.tail = Some(at);
+                }
+            }
             Unit::Tail => {
                 if !active.stream {
                     tally.tokens += u64::from(active.answer.output_tokens);
@@ -116,12 +128,55 @@ impl Reactor {
         }
     }
 
-    fn finish(&self, state: &mut State, connection: &mut Connection, now_ns: u64) {
+    fn finish(&self, state: &mut State, connection: &mut Connection, end: End, now_ns: u64) {
         let Some(active) = connection.active.take() else { return };
-        state.tally.completed += 1;
-        state.tally.last_done_ns = state.tally.last_done_ns.max(now_ns);
-        connection.closing |= active.answer.close;
-        self.pass_on(state);
+        match end {
+            End::Whole => {
+                state.tally.completed += 1;
+                state.tally.last_done_ns = state.tally.last_done_ns.max(now_ns);
+            }
+            End::Broken(_) => state.tally.broken += 1,
+        }
+        connection.closing |= active.answer.close
+            || active.fault == Some(Fault::CloseAfter)
+            || end == End::Broken(Exit::Close);
+        connection.output.drip = None;
+        if active.is_started() {
+            self.pass_on(state);
+        }
         self.log(*active);
+    }
+}
+
+/// Puts the rest of the output off: until the next piece of it may go, or the socket has room.
+fn pause(state: &mut State, connection: &mut Connection, id: Id, full: bool, now_ns: u64) {
+    connection.output.retried = true;
+    match connection.output.drip {
+        Some(drip) if !full => {
+            connection.output.not_before_ns = now_ns.saturating_add(drip.gap_ns);
+        }
+        _ => {
+            state.tally.blocked_sends += 1;
+            connection.blocked = true;
+            state.blocked.push((id, Rc::clone(&connection.stream)));
+        }
+    }
+}
+
+/// How an answer ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Whole,
+    Broken(Exit),
+}
+
+impl End {
+    /// What `unit` ends, if it ends an answer.
+    fn of(unit: Unit) -> Option<Self> {
+        match unit {
+            Unit::Tail => Some(Self::Whole),
+            Unit::Broken(exit) => Some(Self::Broken(exit)),
+            _ => None,
+        }
     }
 }

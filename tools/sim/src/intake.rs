@@ -1,12 +1,16 @@
 //! Taking up requests: from the bytes of a connection to an answer under way.
 
+use crate::active::Active;
 use crate::ask::Ask;
 use crate::clock;
-use crate::connection::{Active, Connection};
+use crate::connection::Connection;
+use crate::document;
+use crate::fault::Fault;
 use crate::http::{self, Endpoint, Head, Refusal, Route};
+use crate::model::Admission;
 use crate::reactor::{Id, Reactor, State};
 use crate::truth::{self, Record};
-use crate::wire;
+use crate::wire::Answer;
 
 impl Reactor {
     /// Takes up the complete requests in a connection's input, one after the other.
@@ -24,7 +28,7 @@ impl Reactor {
                 Err(Refusal { status, message }) => {
                     connection.closing = true;
                     connection.input = Vec::new();
-                    connection.answer(|out| wire::error(out, status, message, true));
+                    connection.answer(|out| document::error(out, status, message, true));
                     return;
                 }
             };
@@ -54,25 +58,28 @@ impl Reactor {
         let end = head.head_bytes + head.body_bytes;
         match head.route {
             Route::Generate(endpoint) => match self.admit(connection, id, endpoint, head, now_ns) {
-                Ok(()) => {
+                Ok(fault) => {
                     let tally = &mut state.tally;
                     tally.first_read_ns = tally.first_read_ns.min(now_ns);
+                    if let Some(fault) = fault {
+                        tally.met(fault);
+                    }
                 }
                 Err((status, message)) => {
                     connection.closing |= close;
-                    connection.answer(|out| wire::error(out, status, &message, close));
+                    connection.answer(|out| document::error(out, status, &message, close));
                 }
             },
             route => {
                 connection.closing |= close;
                 connection.answer(|out| match route {
                     Route::Models => self.shared.wire.models(out, close),
-                    Route::Health => wire::health(out, close),
+                    Route::Health => document::health(out, close),
                     Route::WrongMethod(allowed) => {
                         let message = format!("this path takes {allowed} only");
-                        wire::error(out, 405, &message, close);
+                        document::error(out, 405, &message, close);
                     }
-                    _ => wire::error(out, 404, "there is nothing at this path", close),
+                    _ => document::error(out, 404, "there is nothing at this path", close),
                 });
             }
         }
@@ -80,7 +87,8 @@ impl Reactor {
         connection.input.shrink_to(INPUT_BYTES_KEPT_MAX);
     }
 
-    /// Lets a request into the queue, or says with which status and why not.
+    /// Lets a request into the queue, unless its fault turns it away, and says what that fault is;
+    /// or says with which status and why it is no request to generate.
     fn admit(
         &self,
         connection: &mut Connection,
@@ -88,7 +96,7 @@ impl Reactor {
         endpoint: Endpoint,
         head: Head,
         now_ns: u64,
-    ) -> Result<(), (u16, String)> {
+    ) -> Result<Option<Fault>, (u16, String)> {
         let settings = &self.shared.settings;
         let body = &connection.input[head.head_bytes..head.head_bytes + head.body_bytes];
         let ask = Ask::read(endpoint, body).map_err(|message| (400, message))?;
@@ -100,10 +108,10 @@ impl Reactor {
             return Err((400, "a stream needs HTTP/1.1".to_owned()));
         }
         let mut answer = self.shared.wire.answer(endpoint, &ask, settings.default_output_tokens);
-        let admission = self.shared.queue().arrive(self.here(id));
-        answer.number = admission.number;
         answer.created = clock::realtime_ns() / 1_000_000_000;
         answer.close = head.close;
+        let (admission, fault) = self.number(id, &answer, ask.stream);
+        answer.number = admission.number;
         let record = self.shared.truth.is_some().then(|| Record {
             number: admission.number,
             request_id: head.request_id.clone(),
@@ -112,14 +120,29 @@ impl Reactor {
             read_ns: now_ns,
             body_hash: format!("{:016x}", truth::fnv1a(body)),
             in_flight: admission.in_flight,
+            fault,
             ..Record::default()
         });
-        let mut active = Box::new(Active::new(answer, ask.stream, head.request_id, record));
+        let mut active = Box::new(Active::new(answer, ask.stream, head.request_id, fault, record));
         if admission.starts {
             active.start(&self.shared.timing, now_ns);
         }
+        connection.output.drip = active.drip();
         connection.active = Some(active);
-        Ok(())
+        Ok(fault)
+    }
+
+    /// Gives a request its number, and with it its fault and its place in the queue.
+    fn number(&self, id: Id, answer: &Answer, stream: bool) -> (Admission, Option<Fault>) {
+        let settings = &self.shared.settings;
+        let mut queue = self.shared.queue();
+        let fault = settings.faults.of_request(settings.seed, queue.arrived());
+        let fault = fault.filter(|fault| fault.fits(answer, stream));
+        let admission = match fault {
+            Some(fault) if fault.turns_away() => queue.turn_away(),
+            _ => queue.arrive(self.here(id)),
+        };
+        (admission, fault)
     }
 }
 

@@ -177,7 +177,8 @@ fn parse_spread(median_ns: u64, text: &str) -> Result<Spread, String> {
     Ok(Spread::P95(p95_ns))
 }
 
-fn parse_duration(text: &str) -> Result<u64, String> {
+/// A duration such as `50ms`, in ns; at most a day.
+pub(crate) fn parse_duration(text: &str) -> Result<u64, String> {
     let split = text.find(|c: char| c.is_ascii_alphabetic() || c == 'µ').unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let value: f64 =
@@ -220,7 +221,7 @@ impl fmt::Display for Law {
 }
 
 /// Shows ns in the largest unit that keeps a whole number.
-struct Duration(u64);
+pub(crate) struct Duration(pub(crate) u64);
 
 impl fmt::Display for Duration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

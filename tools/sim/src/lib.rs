@@ -5,6 +5,8 @@
 //! happened, so that a load generator can be held against it. A judge shares no code with the
 //! judged: nothing here comes from the project's other crates.
 //!
+//! It can also be told to fail: [`Faults`] name what goes wrong, and how often.
+//!
 //! ```no_run
 //! use tokclock_sim::{Server, Settings};
 //!
@@ -16,12 +18,16 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod active;
 mod ask;
 mod chunked;
 mod clock;
 mod connection;
 mod delivery;
+mod document;
 mod driver;
+mod fault;
+mod faults;
 mod http;
 mod intake;
 mod law;
@@ -31,10 +37,13 @@ mod report;
 mod server;
 mod settings;
 mod socket;
+mod strike;
 mod tasks;
 mod truth;
 mod wire;
 
+pub use fault::{Fault, FaultError};
+pub use faults::{Faults, Rate};
 pub use law::{Law, LawError, Spread};
 pub use model::{Admission, Event, Queue, Schedule, Timing};
 pub use report::{Lateness, Report};

@@ -26,7 +26,7 @@ pub struct Queue<T> {
 pub struct Admission {
     /// Counts requests from 0 in the order they were read.
     pub number: u64,
-    /// Requests served or waiting, this one included.
+    /// Requests served or waiting, this one included unless it is turned away.
     pub in_flight: u32,
     /// Whether it starts now; else it waits until [`Queue::leave`] names it.
     pub starts: bool,
@@ -60,6 +60,14 @@ impl<T> Queue<T> {
         let waiting = u32::try_from(self.waiting.len()).unwrap_or(u32::MAX);
         self.waiting_peak = self.waiting_peak.max(waiting);
         Admission { number, in_flight: self.serving.saturating_add(waiting), starts }
+    }
+
+    /// A request was read that is turned away: it has a number, but is neither served nor waits.
+    pub fn turn_away(&mut self) -> Admission {
+        let number = self.arrived;
+        self.arrived += 1;
+        let waiting = u32::try_from(self.waiting.len()).unwrap_or(u32::MAX);
+        Admission { number, in_flight: self.serving.saturating_add(waiting), starts: false }
     }
 
     /// A request that was being served is over; returns the one that starts in its place.
@@ -116,6 +124,12 @@ impl Timing {
             tokens_per_event: settings.tokens_per_event.max(1),
             seed: settings.seed,
         }
+    }
+
+    /// How many output events `tokens` make.
+    #[must_use]
+    pub fn events(&self, tokens: u32) -> u32 {
+        tokens.div_ceil(self.tokens_per_event)
     }
 
     /// When the tokens of request `number` are due if it starts at `start_ns`.
@@ -187,7 +201,7 @@ impl Iterator for Schedule {
 }
 
 /// One generator for each request, so that the order of draws between requests cannot matter.
-fn generator(seed: u64, number: u64) -> Xoshiro256PlusPlus {
+pub(crate) fn generator(seed: u64, number: u64) -> Xoshiro256PlusPlus {
     // An odd factor keeps (seed, number) pairs apart; seed_from_u64 scatters what remains.
     Xoshiro256PlusPlus::seed_from_u64(seed.wrapping_mul(0xd134_2543_de82_ef95).wrapping_add(number))
 }
@@ -227,6 +241,7 @@ mod tests {
     fn a_gap_grows_with_the_tokens_of_the_later_event() {
         let schedule = timing("50ms", None, "10ms", 4).schedule(0, 10, 0);
         assert_eq!(events(schedule), [(50, 4), (90, 4), (110, 2)]);
+        assert_eq!(timing("50ms", None, "10ms", 4).events(10), 3);
     }
 
     #[test]
@@ -257,6 +272,16 @@ mod tests {
         assert_eq!(queue.peaks(), (2, 2));
         let last = queue.arrive("e");
         assert_eq!(last, Admission { number: 4, in_flight: 2, starts: true });
+    }
+
+    #[test]
+    fn a_request_that_is_turned_away_has_a_number_and_no_place() {
+        let mut queue = Queue::new(Some(1));
+        assert_eq!(queue.turn_away(), Admission { number: 0, in_flight: 0, starts: false });
+        assert!(queue.arrive("a").starts);
+        assert_eq!(queue.turn_away(), Admission { number: 2, in_flight: 1, starts: false });
+        assert_eq!(queue.leave(), None);
+        assert_eq!((queue.arrived(), queue.peaks()), (3, (1, 0)));
     }
 
     #[test]

@@ -10,8 +10,9 @@ use std::task::Waker;
 
 use monoio::net::TcpStream;
 
+use crate::active::Active;
 use crate::clock::{self, Offset};
-use crate::connection::{Active, Connection};
+use crate::connection::Connection;
 use crate::report::Tally;
 use crate::server::{Message, Place, Shared};
 use crate::socket;

@@ -1,17 +1,27 @@
 //! What a server says about itself when it stops.
 
+use std::collections::BTreeMap;
+
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
+
+use crate::fault::Fault;
+use crate::faults::Faults;
 
 /// What a simulated server did, and how well it kept its own schedule.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Requests to generate that were read and accepted.
     pub requests: u64,
-    /// Answers sent whole, streams and others.
+    /// Answers sent whole, streams and others; also those with a fault that leaves them whole.
     pub completed: u64,
     /// Requests whose client went away before the answer was whole.
     pub aborted: u64,
+    /// Requests whose answer a fault broke off or replaced.
+    pub broken: u64,
+    /// How many requests each fault met that the server was told to have (`refuse`: how many
+    /// connections).
+    pub faults: BTreeMap<Fault, u64>,
     /// Output tokens sent.
     pub tokens: u64,
     /// The most requests served at once.
@@ -56,6 +66,8 @@ pub struct Lateness {
 pub(crate) struct Tally {
     pub(crate) completed: u64,
     pub(crate) aborted: u64,
+    pub(crate) broken: u64,
+    pub(crate) faults: BTreeMap<Fault, u64>,
     pub(crate) tokens: u64,
     pub(crate) blocked_sends: u64,
     pub(crate) refused_connections: u64,
@@ -71,6 +83,8 @@ impl Tally {
         Self {
             completed: 0,
             aborted: 0,
+            broken: 0,
+            faults: BTreeMap::new(),
             tokens: 0,
             blocked_sends: 0,
             refused_connections: 0,
@@ -89,10 +103,26 @@ impl Tally {
         }
     }
 
+    /// A fault met a request or a connection.
+    pub(crate) fn met(&mut self, fault: Fault) {
+        *self.faults.entry(fault).or_default() += 1;
+    }
+
+    /// Names those faults too that met nobody.
+    pub(crate) fn expect(&mut self, faults: &Faults) {
+        for rate in faults.rates() {
+            self.faults.entry(rate.fault).or_default();
+        }
+    }
+
     /// Adds another thread's part.
     pub(crate) fn add(&mut self, other: &Self) {
         self.completed += other.completed;
         self.aborted += other.aborted;
+        self.broken += other.broken;
+        for (fault, count) in &other.faults {
+            *self.faults.entry(*fault).or_default() += count;
+        }
         self.tokens += other.tokens;
         self.blocked_sends += other.blocked_sends;
         self.refused_connections += other.refused_connections;
@@ -113,6 +143,8 @@ impl Tally {
         Report {
             completed: self.completed,
             aborted: self.aborted,
+            broken: self.broken,
+            faults: self.faults.clone(),
             tokens: self.tokens,
             requests_per_second,
             lateness: self.lateness.as_ref().map(summary).unwrap_or_default(),
@@ -151,11 +183,18 @@ mod tests {
             Tally { completed: 3, first_read_ns: 1_000, last_done_ns: 5_000, ..Tally::new() };
         let mut two =
             Tally { completed: 1, first_read_ns: 3_000, last_done_ns: 9_000, ..Tally::new() };
+        one.met(Fault::Pings);
+        two.met(Fault::Pings);
+        one.expect(&"pings=1% empty=1%".parse().unwrap());
         one.late(1_000);
         two.late(9_000);
         one.add(&two);
         let report = one.report();
         assert_eq!(report.completed, 4);
+        assert_eq!(report.faults, BTreeMap::from([(Fault::Pings, 2), (Fault::Empty, 0)]));
+        let text = serde_json::to_string(&report).unwrap();
+        assert!(text.contains(r#""pings":2"#));
+        assert_eq!(serde_json::from_str::<Report>(&text).unwrap(), report);
         assert_eq!(report.requests_per_second, 500_000.0);
         assert_eq!(report.lateness.count, 2);
         assert!(report.lateness.max_ns.abs_diff(9_000) < 9);

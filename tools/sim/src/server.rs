@@ -177,6 +177,7 @@ impl Server {
         let Some(shared) = self.shared.take() else { return Report::default() };
         shared.stop();
         let mut tally = Tally::new();
+        tally.expect(&shared.settings.faults);
         for thread in self.threads.drain(..) {
             match thread.join() {
                 Ok(part) => tally.add(&part),

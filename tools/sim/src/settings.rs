@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::faults::Faults;
 use crate::law::Law;
 
 /// The settings of a simulated server. `Settings::default()` answers at once and without limits.
@@ -44,6 +45,9 @@ pub struct Settings {
     pub word: String,
     /// The seed of all draws; they depend on it and on the request's number alone.
     pub seed: u64,
+    /// What goes wrong on purpose, and how often. Which requests it meets depends on the seed and
+    /// the request's number alone; the others keep their times.
+    pub faults: Faults,
     /// Where to write the truth log, one JSON object a line (see [`crate::Record`]).
     pub truth: Option<PathBuf>,
 }
@@ -79,6 +83,7 @@ impl Default for Settings {
             events_per_write: 1,
             word: " hello".to_owned(),
             seed: 1,
+            faults: Faults::default(),
             truth: None,
         }
     }
@@ -118,10 +123,13 @@ mod tests {
 
     #[test]
     fn settings_survive_json_and_missing_fields_take_their_default() {
-        let settings: Settings =
-            serde_json::from_str(r#"{"ttft":"lognormal:50ms,80ms","usage":"never"}"#).unwrap();
+        let settings: Settings = serde_json::from_str(
+            r#"{"ttft":"lognormal:50ms,80ms","usage":"never","faults":"stall:3=0.05 pings=1%"}"#,
+        )
+        .unwrap();
         assert_eq!(settings.ttft.to_string(), "lognormal:50ms,80ms");
         assert_eq!(settings.default_output_tokens, 64);
+        assert_eq!(settings.faults.rates().len(), 2);
         let text = serde_json::to_string(&settings).unwrap();
         assert_eq!(serde_json::from_str::<Settings>(&text).unwrap(), settings);
         assert!(serde_json::from_str::<Settings>(r#"{"tftt":"1ms"}"#).is_err());

@@ -97,6 +97,21 @@ pub(crate) fn shutdown(fd: RawFd, how: i32) {
     unsafe { libc::shutdown(fd, how) };
 }
 
+/// Ends a connection so that the other side sees a reset, and whoever waits on it here wakes.
+pub(crate) fn reset(fd: RawFd) {
+    // To no address at all: this is how Linux breaks off a connection that others still hold, at
+    // once and without the FIN that closing would send.
+    // SAFETY: all-zero is a valid address, that of the unspecified family.
+    let nowhere: libc::sockaddr = unsafe { mem::zeroed() };
+    // SAFETY: `nowhere` lives through the call and has the length named.
+    let result =
+        unsafe { libc::connect(fd, &raw const nowhere, size_of_val(&nowhere) as libc::socklen_t) };
+    if result != 0 {
+        // No such thing: a unix socket.
+        shutdown(fd, libc::SHUT_RDWR);
+    }
+}
+
 /// An eventfd: a flag that one thread raises and another can wait for.
 pub(crate) fn event(initial: u32) -> io::Result<OwnedFd> {
     // SAFETY: no pointers; the result is checked.

@@ -15,6 +15,7 @@ use monoio::net::TcpStream;
 
 use crate::clock::{self, Alarm, Margin};
 use crate::driver::{Turn, contain, pollable};
+use crate::fault::Fault;
 use crate::reactor::{Id, Reactor, Reading, Step};
 use crate::report::Tally;
 use crate::server::{Message, Shared};
@@ -165,6 +166,7 @@ async fn accept(reactor: Rc<Reactor>, listener: monoio::net::TcpListener, mut sp
     while !reactor.shared.is_stopping() && listener.readable(false).await.is_ok() {
         loop {
             match socket::accept(listener.as_raw_fd()) {
+                Ok(fd) if refuses(&reactor, next) => socket::reset(fd.as_raw_fd()),
                 Ok(fd) if next % threads == 0 => adopt(&reactor, fd),
                 Ok(fd) => reactor.shared.mailboxes[next % threads].post(Message::Adopt(fd)),
                 Err(error) if is_out_of_descriptors(&error) => {
@@ -183,6 +185,16 @@ async fn accept(reactor: Rc<Reactor>, listener: monoio::net::TcpListener, mut sp
             next += 1;
         }
     }
+}
+
+/// Whether a fault refuses connection `number`; counts it if so.
+fn refuses(reactor: &Reactor, number: usize) -> bool {
+    let settings = &reactor.shared.settings;
+    let refuses = settings.faults.refuses(settings.seed, number as u64);
+    if refuses {
+        reactor.count(|tally| tally.met(Fault::Refuse));
+    }
+    refuses
 }
 
 fn is_out_of_descriptors(error: &io::Error) -> bool {

@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::fault::Fault;
+
 /// Records that may wait to be written.
 const RECORDS_WAITING_MAX: usize = 65_536;
 
@@ -23,8 +25,8 @@ const EVENTS_MAX: usize = 4_000_000;
 /// One request in the truth log. All times are CLOCK_MONOTONIC, in ns.
 ///
 /// A send is `[start, end]`: the clock just before and just after the call that handed its last
-/// byte to the kernel (if the socket was full: before the first attempt). Units that left in
-/// one call share both times.
+/// byte to the kernel (if the socket was full: before the first attempt; if the answer drips:
+/// before the first piece). Units that left in one call share both times.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     /// Counts the server's requests from 0 in the order they were read.
@@ -37,19 +39,24 @@ pub struct Record {
     pub arrived_ns: Option<u64>,
     /// When it was fully read.
     pub read_ns: u64,
-    /// When it left the queue; null if it never did.
+    /// What went wrong on purpose; null if nothing did.
+    pub fault: Option<Fault>,
+    /// When it left the queue; null if it never did, or if a fault turned it away.
     pub started_ns: Option<u64>,
     /// FNV-1a (64 bits, 16 hex digits) of the body's bytes.
     pub body_hash: String,
-    /// Requests at the server when it was read, served or waiting, this one included.
+    /// Requests at the server when it was read, served or waiting, this one included unless a
+    /// fault turned it away.
     pub in_flight: u32,
     /// The send of the response head, with the role event where there is one.
     pub head: Option<[u64; 2]>,
-    /// One `[start, end, tokens]` for each output event. An answer in one piece has none.
+    /// One `[start, end, tokens]` for each output event; a malformed one has no tokens. An answer
+    /// in one piece has none.
     pub events: Vec<[u64; 3]>,
-    /// The send of finish, usage and `[DONE]`, or of an answer in one piece.
+    /// The send of finish, usage and `[DONE]`, or of an answer in one piece, or of what a fault
+    /// put in their place (a reset or a close without a byte: when it happened).
     pub tail: Option<[u64; 2]>,
-    /// Whether all of it was sent.
+    /// Whether all of it was sent; false if a fault broke it off or replaced it.
     pub complete: bool,
 }
 
@@ -190,6 +197,7 @@ mod tests {
         let record = Record {
             number: 3,
             request_id: Some("r".into()),
+            fault: Some(Fault::Stall { after: Some(3) }),
             events: vec![[1, 2, 1], [3, 4, 1]],
             head: Some([1, 2]),
             ..Record::default()

@@ -1,12 +1,15 @@
-//! Rendering answers: response heads, server-sent events in chunks, whole bodies, errors.
-
-use std::io::Write;
+//! Rendering what is generated: response heads, server-sent events in chunks, whole bodies.
 
 use crate::ask::Ask;
+use crate::document::{Extra, SERVER, error_object, escaped, json, put, put_extra};
 use crate::http::Endpoint;
 use crate::settings::{Settings, UsageMode};
 
-const SERVER: &str = "server: tokclock-sim\r\n";
+/// What ends a body in chunks.
+pub(crate) const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+
+/// What ends a stream.
+const DONE: &[u8] = b"data: [DONE]\n\n";
 
 /// What is the same in every answer of a server.
 #[derive(Debug)]
@@ -39,6 +42,12 @@ pub(crate) struct Answer {
     pub(crate) usage: bool,
     /// Whether every output event tells the usage so far.
     pub(crate) continuous: bool,
+    /// By how much usage overstates the output tokens; 1 is the truth.
+    pub(crate) usage_factor: u32,
+    /// Whether a stream starts with a role event.
+    pub(crate) role: bool,
+    /// Whether a stream ends with `[DONE]`.
+    pub(crate) done: bool,
 }
 
 impl Wire {
@@ -69,6 +78,9 @@ impl Wire {
             close: false,
             usage,
             continuous: usage && ask.continuous_usage,
+            usage_factor: 1,
+            role: self.role && endpoint == Endpoint::Chat,
+            done: true,
         }
     }
 
@@ -77,9 +89,9 @@ impl Wire {
         put(out, format_args!("HTTP/1.1 200 OK\r\n{SERVER}"));
         out.extend_from_slice(b"content-type: text/event-stream; charset=utf-8\r\n");
         out.extend_from_slice(b"cache-control: no-cache\r\n");
-        shared_headers(out, request_id, answer.close);
+        put_extra(out, Extra { request_id, close: answer.close, ..Extra::default() });
         out.extend_from_slice(b"transfer-encoding: chunked\r\n\r\n");
-        if self.role && answer.endpoint == Endpoint::Chat {
+        if answer.role {
             chunk(out, |out| {
                 self.opening(out, answer);
                 out.extend_from_slice(br#"{"index":0,"delta":{"role":"assistant","content":""},"#);
@@ -106,6 +118,14 @@ impl Wire {
         });
     }
 
+    /// An output event that breaks off within its JSON.
+    pub(crate) fn malformed(&self, out: &mut Vec<u8>, answer: &Answer) {
+        chunk(out, |out| {
+            self.opening(out, answer);
+            out.extend_from_slice(b"\n\n");
+        });
+    }
+
     /// All that follows the last output event: finish, usage, `[DONE]`, the last chunk.
     pub(crate) fn tail(&self, out: &mut Vec<u8>, answer: &Answer) {
         chunk(out, |out| {
@@ -125,12 +145,14 @@ impl Wire {
                 out.extend_from_slice(b"}\n\n");
             });
         }
-        chunk(out, |out| out.extend_from_slice(b"data: [DONE]\n\n"));
-        out.extend_from_slice(b"0\r\n\r\n");
+        if answer.done {
+            chunk(out, |out| out.extend_from_slice(DONE));
+        }
+        out.extend_from_slice(LAST_CHUNK);
     }
 
-    /// An answer in one piece.
-    pub(crate) fn whole(&self, out: &mut Vec<u8>, answer: &Answer, request_id: Option<&str>) {
+    /// The body of an answer in one piece.
+    pub(crate) fn body(&self, answer: &Answer) -> Vec<u8> {
         let mut body = Vec::new();
         self.identity(&mut body, answer, "chat.completion");
         body.extend_from_slice(br#"{"index":0,"#);
@@ -148,7 +170,7 @@ impl Wire {
             put_usage(&mut body, answer, answer.output_tokens);
         }
         body.push(b'}');
-        json(out, 200, &body, request_id, answer.close);
+        body
     }
 
     /// The list of models.
@@ -157,7 +179,7 @@ impl Wire {
             r#"{{"object":"list","data":[{{"id":"{}","object":"model",{}}}]}}"#,
             self.model, r#""created":0,"owned_by":"tokclock-sim""#
         );
-        json(out, 200, body.as_bytes(), None, close);
+        json(out, 200, body.as_bytes(), Extra { close, ..Extra::default() });
     }
 
     fn opening(&self, out: &mut Vec<u8>, answer: &Answer) {
@@ -191,57 +213,26 @@ impl Wire {
     }
 }
 
-/// That the server is there.
-pub(crate) fn health(out: &mut Vec<u8>, close: bool) {
-    json(out, 200, br#"{"status":"ok"}"#, None, close);
+/// An error inside of a stream, and the end of the stream.
+pub(crate) fn error_event(out: &mut Vec<u8>) {
+    chunk(out, |out| {
+        out.extend_from_slice(b"data: ");
+        out.extend_from_slice(&error_object());
+        out.extend_from_slice(b"\n\n");
+    });
+    chunk(out, |out| out.extend_from_slice(DONE));
+    out.extend_from_slice(LAST_CHUNK);
 }
 
-/// An error in OpenAI's form.
-pub(crate) fn error(out: &mut Vec<u8>, status: u16, message: &str, close: bool) {
-    let (kind, code) = match status {
-        404 => ("not_found_error", "not_found"),
-        405 => ("invalid_request_error", "method_not_allowed"),
-        _ => ("invalid_request_error", "invalid_request"),
-    };
-    let body = format!(
-        r#"{{"error":{{"message":"{}","type":"{kind}","code":"{code}"}}}}"#,
-        escaped(message)
-    );
-    json(out, status, body.as_bytes(), None, close);
-}
-
-/// An answer whose body is `body`, a JSON text.
-fn json(out: &mut Vec<u8>, status: u16, body: &[u8], request_id: Option<&str>, close: bool) {
-    let reason = match status {
-        200 => "OK",
-        404 => "Not Found",
-        405 => "Method Not Allowed",
-        413 => "Content Too Large",
-        431 => "Request Header Fields Too Large",
-        501 => "Not Implemented",
-        _ => "Bad Request",
-    };
-    put(
-        out,
-        format_args!("HTTP/1.1 {status} {reason}\r\n{SERVER}content-type: application/json\r\n"),
-    );
-    shared_headers(out, request_id, close);
-    put(out, format_args!("content-length: {}\r\n\r\n", body.len()));
-    out.extend_from_slice(body);
-}
-
-fn shared_headers(out: &mut Vec<u8>, request_id: Option<&str>, close: bool) {
-    if let Some(id) = request_id {
-        put(out, format_args!("x-request-id: {id}\r\n"));
-    }
-    if close {
-        out.extend_from_slice(b"connection: close\r\n");
-    }
+/// A comment, which carries nothing.
+pub(crate) fn ping(out: &mut Vec<u8>) {
+    chunk(out, |out| out.extend_from_slice(b": ping\n\n"));
 }
 
 fn put_usage(out: &mut Vec<u8>, answer: &Answer, output: u32) {
     let prompt = answer.prompt_tokens;
-    let total = u64::from(prompt) + u64::from(output);
+    let output = u64::from(output) * u64::from(answer.usage_factor);
+    let total = u64::from(prompt) + output;
     put(out, format_args!(r#","usage":{{"prompt_tokens":{prompt},"completion_tokens":{output},"#));
     put(out, format_args!(r#""total_tokens":{total}}}"#));
 }
@@ -266,16 +257,6 @@ fn chunk(out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) {
     out.extend_from_slice(b"\r\n");
 }
 
-fn put(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
-    // Writing to a Vec cannot fail.
-    let _ = out.write_fmt(text);
-}
-
-fn escaped(text: &str) -> String {
-    let quoted = serde_json::Value::from(text).to_string();
-    quoted[1..quoted.len() - 1].to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -291,6 +272,9 @@ mod tests {
             close: false,
             usage: true,
             continuous: false,
+            usage_factor: 1,
+            role: true,
+            done: true,
         }
     }
 
@@ -332,14 +316,19 @@ mod tests {
     }
 
     #[test]
-    fn an_error_keeps_its_json_whole_whatever_the_message() {
-        let mut out = Vec::new();
-        error(&mut out, 404, "the model \"x\\\" is\nnot here", true);
-        let text = String::from_utf8(out).unwrap();
-        let (head, body) = text.split_once("\r\n\r\n").unwrap();
-        assert!(head.contains(&format!("content-length: {}", body.len())));
-        assert!(head.contains("connection: close"));
-        let body: serde_json::Value = serde_json::from_str(body).unwrap();
-        assert_eq!(body["error"]["message"], "the model \"x\\\" is\nnot here");
+    fn usage_and_the_end_of_a_stream_can_be_wrong() {
+        let wrong = Answer { usage_factor: 2, done: false, ..answer(Endpoint::Chat) };
+        let text = rendered(|wire, out| wire.tail(out, &wrong));
+        let usage = r#""usage":{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7}"#;
+        assert!(text.contains(usage) && text.contains("finish_reason"));
+        assert!(!text.contains("[DONE]") && text.ends_with("}\n\n\r\n0\r\n\r\n"));
+    }
+
+    #[test]
+    fn a_malformed_event_is_an_event_and_no_json() {
+        let text = rendered(|wire, out| wire.malformed(out, &answer(Endpoint::Chat)));
+        let data = text.split_once("data: ").unwrap().1.strip_suffix("\n\n\r\n").unwrap();
+        assert!(data.starts_with("{\"id\":\"chatcmpl-") && !data.contains('\n'));
+        assert!(serde_json::from_str::<serde_json::Value>(data).is_err());
     }
 }

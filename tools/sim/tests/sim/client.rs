@@ -1,6 +1,6 @@
 //! A plain blocking client for the tests: one connection, requests out, decoded answers in.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -22,6 +22,15 @@ pub(crate) struct Answer {
     pub(crate) body: String,
     /// Its chunks, if it came in chunks.
     pub(crate) chunks: Vec<String>,
+}
+
+/// How a connection came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The server closed it.
+    Closed,
+    /// The server reset it.
+    Reset,
 }
 
 impl Client {
@@ -92,13 +101,33 @@ impl Client {
         self.reader.read(&mut [0]).unwrap() == 0
     }
 
+    /// Whether nothing comes and nothing ends for a while.
+    pub(crate) fn is_silent(&mut self) -> bool {
+        let quiet = Some(Duration::from_millis(100));
+        self.reader.get_ref().set_read_timeout(quiet).unwrap();
+        let result = self.reader.read(&mut [0]);
+        result.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+    }
+
+    /// All that still comes until the connection ends, and how it ends.
+    pub(crate) fn rest(&mut self) -> (String, End) {
+        let mut bytes = Vec::new();
+        let end = match self.reader.read_to_end(&mut bytes) {
+            Ok(_) => End::Closed,
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => End::Reset,
+            Err(error) => panic!("neither closed nor reset: {error}"),
+        };
+        (String::from_utf8(bytes).unwrap(), end)
+    }
+
     fn line(&mut self) -> String {
         let mut line = String::new();
         self.reader.read_line(&mut line).unwrap();
         line.strip_suffix("\r\n").expect("a whole line").to_owned()
     }
 
-    fn exactly(&mut self, length: usize) -> String {
+    /// The next `length` bytes.
+    pub(crate) fn exactly(&mut self, length: usize) -> String {
         let mut bytes = vec![0; length];
         self.reader.read_exact(&mut bytes).unwrap();
         String::from_utf8(bytes).unwrap()

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod client;
 #[cfg(test)]
+mod faults;
+#[cfg(test)]
 mod serve;
 #[cfg(test)]
 mod timing;
