@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::builder::RangedI64ValueParser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Parser, Subcommand};
-use tokclock_sim::{Law, UsageMode};
+use tokclock_sim::{Law, Rate, UsageMode};
 
 use crate::config::Options;
 use crate::exit::{Code, Failure};
@@ -50,7 +50,29 @@ Exit codes, the first that applies: 130 interrupted (results are written), 1 cou
 const SIM_EXAMPLES: &str = "\
 Examples:
   tokclock sim --port 8000
-  tokclock sim --port 8000 --ttft 200ms --itl 20ms --max-concurrent 16";
+  tokclock sim --port 8000 --ttft 200ms --itl 20ms --max-concurrent 16
+  tokclock sim --port 8000 --fault status:429,2s=5% --fault stall:3=1% --fault reset=1%
+
+Faults, each as KIND=RATE with a RATE such as 5% or 0.05. Together at most 100%: a request has one
+fault at most, and which depends on --seed and the request's number alone. AFTER counts output
+events before the fault; without it the fault comes in the middle of the answer.
+  close-before          closed after the request is read, without a byte of answer
+  status:CODE[,RETRY]   an error of status 400 to 599, with Retry-After if RETRY is given (2s)
+  stall-head            no byte is sent, the connection stays open
+  stall[:AFTER]         nothing follows, the connection stays open
+  reset[:AFTER]         the connection is reset
+  truncate[:AFTER]      the connection is closed within a chunk
+  cut[:AFTER]           the body ends in order, without finish reason and [DONE]
+  error-event[:AFTER]   an error object and [DONE] in a stream of status 200
+  malformed[:AFTER]     one event is no JSON, the stream goes on
+  empty                 status 200, no event
+  no-done               a finish reason, no [DONE]
+  wrong-usage           twice as many tokens told as sent, where usage is told
+  close-after           closed after a whole answer that did not announce it
+  pings                 a comment before every output event
+  drip[:BYTES[,GAP]]    the answer in small pieces [default: 16 bytes, 1ms]
+  refuse                the connection is reset when accepted; its RATE is of connections, and apart
+An answer that is no stream fails in the middle of its body; cut, no-done and pings leave it alone.";
 
 /// Options of `run`.
 #[derive(Debug, Args)]
@@ -108,6 +130,10 @@ pub(crate) struct SimArgs {
     /// Write down when every token left
     #[arg(long, value_name = "FILE", help_heading = "Server")]
     pub(crate) truth: Option<PathBuf>,
+
+    /// Let this go wrong so often, see below; repeatable
+    #[arg(long, value_name = "KIND=RATE", help_heading = "Server")]
+    pub(crate) fault: Vec<Rate>,
 
     /// Time to first token
     #[arg(long, value_name = "LAW", default_value = "50ms", help_heading = "Timing")]
@@ -234,6 +260,9 @@ mod tests {
             &["tokclock", "run", "--max-error-rate", "200%"],
             &["tokclock", "run", "--trace", "file"],
             &["tokclock", "run", "--isl", "-5"],
+            &["tokclock", "sim", "--fault", "stall"],
+            &["tokclock", "sim", "--fault", "explode=5%"],
+            &["tokclock", "sim", "--fault", "stall=500%"],
             &["tokclock", "sweep"],
             &["tokclock"],
         ] {

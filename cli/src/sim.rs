@@ -1,6 +1,6 @@
 //! `tokclock sim`: the simulated server on its own.
 
-use tokclock_sim::{Server, Settings};
+use tokclock_sim::{Faults, Server, Settings};
 
 use crate::args::SimArgs;
 use crate::exit::{Code, Failure};
@@ -10,9 +10,9 @@ use crate::{interrupt, output};
 /// to stderr.
 ///
 /// # Errors
-/// If the server does not start.
+/// If the options do not fit together, or the server does not start.
 pub(crate) fn serve(args: &SimArgs) -> Result<Code, Failure> {
-    let server = Server::start(&settings(args)).map_err(|error| {
+    let server = Server::start(&settings(args)?).map_err(|error| {
         Failure::could_not_run(format!("the simulator does not start: {error}"))
     })?;
     output::note(format_args!("http://{} (Ctrl-C ends)", server.address()));
@@ -23,9 +23,11 @@ pub(crate) fn serve(args: &SimArgs) -> Result<Code, Failure> {
     Ok(Code::Ok)
 }
 
-fn settings(args: &SimArgs) -> Settings {
+fn settings(args: &SimArgs) -> Result<Settings, Failure> {
     let base = Settings::default();
-    Settings {
+    let faults =
+        Faults::new(args.fault.clone()).map_err(|error| Failure::usage(error.to_string()))?;
+    Ok(Settings {
         port: args.port,
         cpus: args.cpus.clone().map_or(base.cpus, |list| list.0),
         model: args.model.clone().unwrap_or(base.model),
@@ -41,6 +43,37 @@ fn settings(args: &SimArgs) -> Settings {
         events_per_write: args.events_per_write.unwrap_or(base.events_per_write),
         word: args.word.clone().unwrap_or(base.word),
         seed: args.seed.unwrap_or(base.seed),
+        faults,
         truth: args.truth.clone(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::args::{Cli, Command};
+    use crate::exit::Code;
+
+    fn typed(options: &[&str]) -> Result<Settings, Failure> {
+        match Cli::try_parse_from(["tokclock", "sim"].iter().chain(options)).unwrap().command {
+            Command::Sim(args) => settings(&args),
+            Command::Run(_) => unreachable!("the line says sim"),
+        }
+    }
+
+    #[test]
+    fn faults_are_given_one_by_one_and_judged_together() {
+        let given = typed(&["--fault", "status:429,2s=5%", "--fault", "stall:3=0.01"]).unwrap();
+        assert_eq!(given.faults.to_string(), "status:429,2s=0.05 stall:3=0.01");
+        assert!(typed(&[]).unwrap().faults.is_empty());
+        for (one, two, wrong) in
+            [("stall=60%", "reset=60%", "add up to 120%"), ("cut=1%", "cut=2%", "named twice")]
+        {
+            let said = typed(&["--fault", one, "--fault", two]).unwrap_err();
+            assert_eq!(said.code, Code::Usage);
+            assert!(said.message.contains(wrong), "{said}");
+        }
     }
 }
