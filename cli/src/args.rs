@@ -115,6 +115,10 @@ pub(crate) struct SimArgs {
     #[arg(long, default_value_t = 8000, help_heading = "Server")]
     pub(crate) port: u16,
 
+    /// Listen on this unix socket in place of a port; it must not exist yet
+    #[arg(long, value_name = "PATH", conflicts_with = "port", help_heading = "Server")]
+    pub(crate) unix: Option<PathBuf>,
+
     /// CPUs to serve on, such as 0,2-5
     #[arg(long, value_name = "LIST", help_heading = "Server")]
     pub(crate) cpus: Option<CpuList>,
@@ -260,6 +264,7 @@ mod tests {
             &["tokclock", "run", "--max-error-rate", "200%"],
             &["tokclock", "run", "--trace", "file"],
             &["tokclock", "run", "--isl", "-5"],
+            &["tokclock", "sim", "--unix", "s", "--port", "1"],
             &["tokclock", "sim", "--fault", "stall"],
             &["tokclock", "sim", "--fault", "explode=5%"],
             &["tokclock", "sim", "--fault", "stall=500%"],

@@ -15,7 +15,10 @@ pub(crate) fn serve(args: &SimArgs) -> Result<Code, Failure> {
     let server = Server::start(&settings(args)?).map_err(|error| {
         Failure::could_not_run(format!("the simulator does not start: {error}"))
     })?;
-    output::note(format_args!("http://{} (Ctrl-C ends)", server.address()));
+    match server.unix() {
+        Some(path) => output::note(format_args!("unix:{} (Ctrl-C ends)", path.display())),
+        None => output::note(format_args!("http://{} (Ctrl-C ends)", server.address())),
+    }
     interrupt::wait()?;
     let report = serde_json::to_string_pretty(&server.stop())
         .map_err(|error| Failure::could_not_run(format!("the report is no JSON: {error}")))?;
@@ -29,6 +32,7 @@ fn settings(args: &SimArgs) -> Result<Settings, Failure> {
         Faults::new(args.fault.clone()).map_err(|error| Failure::usage(error.to_string()))?;
     Ok(Settings {
         port: args.port,
+        unix: args.unix.clone(),
         cpus: args.cpus.clone().map_or(base.cpus, |list| list.0),
         model: args.model.clone().unwrap_or(base.model),
         ttft: args.ttft,

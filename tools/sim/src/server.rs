@@ -1,8 +1,9 @@
 //! Starting and stopping a server: its threads, and what they share.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,6 +24,7 @@ use crate::wire::Wire;
 #[derive(Debug)]
 pub struct Server {
     address: SocketAddr,
+    socket: Option<SocketFile>,
     shared: Option<Arc<Shared>>,
     threads: Vec<JoinHandle<Tally>>,
     writer: Option<Writer>,
@@ -41,6 +43,17 @@ pub enum SimError {
     Listen {
         /// The port asked for.
         port: u16,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The unix socket cannot be had.
+    #[error(
+        "the socket {path} cannot be made ({source}); name one that does not exist, in a directory \
+         that does; a simulator that was killed leaves its socket, remove it then"
+    )]
+    Unix {
+        /// The socket.
+        path: String,
         /// What the kernel said.
         source: io::Error,
     },
@@ -115,10 +128,7 @@ impl Server {
             return Err(SimError::Setting(fault));
         }
         raise_descriptor_limit();
-        let port = settings.port;
-        let listener = socket::listen(port, settings.truth.is_some())
-            .map_err(|source| SimError::Listen { port, source })?;
-        let address = listener.local_addr().map_err(|source| SimError::Listen { port, source })?;
+        let (listener, address, socket) = listen(settings)?;
         let (writer, sink) = match &settings.truth {
             Some(path) => {
                 let (writer, sink) = Writer::start(path).map_err(|source| SimError::Truth {
@@ -131,7 +141,7 @@ impl Server {
         };
         let shared = Arc::new(Shared::new(settings, sink).map_err(SimError::Thread)?);
         let mut server =
-            Self { address, shared: Some(shared), threads: Vec::new(), writer, driver: "" };
+            Self { address, socket, shared: Some(shared), threads: Vec::new(), writer, driver: "" };
         // On an error the half-started server is dropped, which stops its threads.
         server.start_threads(settings, listener)?;
         Ok(server)
@@ -162,10 +172,16 @@ impl Server {
         Ok(())
     }
 
-    /// Where it listens.
+    /// Where it listens; port 0 of 127.0.0.1 if that is a unix socket.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The unix socket where it listens, if it is one.
+    #[must_use]
+    pub fn unix(&self) -> Option<&Path> {
+        self.socket.as_ref().map(|socket| socket.0.as_path())
     }
 
     /// Ends all connections and threads, writes the truth log to its end, and says what happened.
@@ -199,6 +215,32 @@ impl Server {
         }
         report
     }
+}
+
+/// A unix socket of ours, removed when it is dropped.
+#[derive(Debug)]
+struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        // Whoever removed it before us did what we would do.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Opens what the settings say to listen on.
+fn listen(settings: &Settings) -> Result<(TcpListener, SocketAddr, Option<SocketFile>), SimError> {
+    if let Some(path) = &settings.unix {
+        let listener = socket::listen_unix(path)
+            .map_err(|source| SimError::Unix { path: path.display().to_string(), source })?;
+        let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        return Ok((listener, nowhere, Some(SocketFile(path.clone()))));
+    }
+    let port = settings.port;
+    let failed = |source| SimError::Listen { port, source };
+    let listener = socket::listen(port, settings.truth.is_some()).map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    Ok((listener, address, None))
 }
 
 impl Drop for Server {

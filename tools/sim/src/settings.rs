@@ -13,6 +13,9 @@ use crate::law::Law;
 pub struct Settings {
     /// The port on 127.0.0.1; 0 takes any free one.
     pub port: u16,
+    /// A unix socket to listen on in place of a port. It must not exist yet and is removed at the
+    /// end. The kernel stamps no arrivals there, and what would be a reset is a close.
+    pub unix: Option<PathBuf>,
     /// The kernel's numbers of the CPUs to pin threads to, one thread each. Empty: one thread,
     /// not pinned.
     pub cpus: Vec<usize>,
@@ -69,6 +72,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             port: 0,
+            unix: None,
             cpus: Vec::new(),
             model: "sim".to_owned(),
             ttft: Law::ZERO,

@@ -4,14 +4,17 @@ use std::io;
 use std::mem;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::path::Path;
 
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use crate::clock;
 
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 4096;
+
 /// A listener on 127.0.0.1; accepted sockets inherit no-delay and, if asked, receive stamps.
 pub(crate) fn listen(port: u16, stamps: bool) -> io::Result<TcpListener> {
-    const BACKLOG: i32 = 4096;
     let socket = Socket::new(Domain::IPV4, Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     socket.set_tcp_nodelay(true)?;
@@ -30,6 +33,15 @@ pub(crate) fn listen(port: u16, stamps: bool) -> io::Result<TcpListener> {
         }
     }
     socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)).into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// A listener on a unix socket, which must not exist yet. It is held as one of TCP is: only its
+/// descriptor is used.
+pub(crate) fn listen_unix(path: &Path) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None)?;
+    socket.bind(&SockAddr::unix(path)?)?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())
 }

@@ -2,6 +2,9 @@
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -37,8 +40,18 @@ impl Client {
     /// Connects; a server that falls silent fails the test instead of stopping it.
     pub(crate) fn new(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         stream.set_nodelay(true).unwrap();
+        Self::over(stream)
+    }
+
+    /// Connects to a unix socket.
+    pub(crate) fn unix(path: &Path) -> Self {
+        // Read and written it is like any other.
+        Self::over(TcpStream::from(OwnedFd::from(UnixStream::connect(path).unwrap())))
+    }
+
+    fn over(stream: TcpStream) -> Self {
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         Self { reader: BufReader::new(stream) }
     }
 

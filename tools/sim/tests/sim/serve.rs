@@ -233,3 +233,34 @@ fn a_stopped_server_gives_its_port_back() {
     let again = Server::start(&Settings { port, ..Settings::default() }).unwrap();
     assert_eq!(Client::new(again.address()).get("/health").status, 200);
 }
+
+#[test]
+fn a_unix_socket_serves_as_a_port_does_and_is_removed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("sim.sock");
+    let settings = Settings {
+        unix: Some(path.clone()),
+        truth: Some(directory.path().join("truth.jsonl")),
+        ..Settings::default()
+    };
+    let server = Server::start(&settings).unwrap();
+    assert_eq!((server.unix(), server.address().port()), (Some(path.as_path()), 0));
+    let taken = Server::start(&Settings { truth: None, ..settings.clone() }).unwrap_err();
+    assert!(matches!(taken, SimError::Unix { .. }) && taken.to_string().contains("remove it"));
+    assert!(path.exists(), "what another holds is not removed");
+    let mut client = Client::unix(&path);
+    assert_eq!(client.post(CHAT, &chat(5)).texts(), [" hello"; 5]);
+    assert_eq!(client.post(CHAT, &chat(3)).texts().len(), 3);
+    let report = server.stop();
+    assert_eq!((report.completed, report.internal_errors), (2, 0));
+    assert!(client.is_closed() && !path.exists());
+    // What would be a reset is a close.
+    let faults = "reset:1=100%".parse().unwrap();
+    let server = Server::start(&Settings { faults, ..settings }).unwrap();
+    let mut client = Client::unix(&path);
+    client.send(request(CHAT, &chat(5)).as_bytes());
+    client.head();
+    assert!(client.chunk().is_some() && client.chunk().is_some());
+    assert!(client.is_closed());
+    assert_eq!(server.stop().broken, 1);
+}
