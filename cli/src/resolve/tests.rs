@@ -125,7 +125,6 @@ fn contradictions_are_refused_with_what_to_do() {
         (&["--connections", "shared"], "--connections `shared`: "),
         (&["ftp://host"], "http://host:8000"),
         (&["localhost:8000"], "http://host:8000"),
-        (&["http://host/?a=b"], "base URL"),
         (&["not a url"], "http://host:8000"),
     ];
     for (options, expected) in cases {
