@@ -4,6 +4,9 @@
 pub mod tls;
 
 use std::io::Read;
+pub mod cases;
+pub mod replay;
+
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
