@@ -1,0 +1,166 @@
+//! Recorded cases of load: what a server sees of it, and what the run says of itself.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use serde_json::Value;
+use tokclock_engine::measure::summarize;
+use tokclock_engine::plan::arrival::Gaps;
+use tokclock_engine::record::{ErrorClass, Outcome, WaitCause};
+use tokclock_engine::workload::{Arrival, Load, Overflow, Stop, Warmup};
+use tokclock_tests::cases::{Case, paced};
+use tokclock_tests::replay::{Manners, Replay, Script};
+use tokclock_tests::{MS, carry_out, closed, requests, short_answer, workload};
+
+fn serve(script: Script) -> Replay {
+    Replay::start(vec![script], Manners::default())
+}
+
+fn count(value: &Value) -> u64 {
+    value.as_u64().unwrap()
+}
+
+fn seconds(value: &Value) -> u64 {
+    (value.as_f64().unwrap() * 1e9) as u64
+}
+
+/// `value` lies in the expected range.
+#[track_caller]
+fn lies(value: f64, range: &Value) {
+    let [low, high] = [0, 1].map(|end| range[end].as_f64().unwrap());
+    assert!((low..=high).contains(&value), "{value} is not in {range}");
+}
+
+#[test]
+fn l001_an_open_loop_does_not_drift() {
+    let Case { client, expected, .. } = Case::named("L001");
+    let rate = client["rate"].as_f64().unwrap();
+    let gaps = Gaps::new(rate, Arrival::Poisson, count(&client["seed"])).unwrap();
+    let planned = count(&client["requests"]);
+    let gaps: Vec<f64> = (0..planned).map(|i| gaps.gap_ns(i) as f64 / MS as f64).collect();
+    let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+    let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
+    lies(mean, &expected["gap_mean_ms"]);
+    lies(variance.sqrt() / mean, &expected["gap_cv"]);
+
+    // A part of it over a socket: requests come as late at the end as they did at the beginning.
+    let server = serve(Script::at_once(short_answer(), 0));
+    let load = Load::Open {
+        rate,
+        arrival: Arrival::Poisson,
+        max_in_flight: None,
+        overflow: Overflow::Wait,
+    };
+    let ran = carry_out(&workload(server.address(), load, requests(500)));
+    let log = server.stop();
+    assert_eq!(log.posts().count(), 500);
+    let start = ran.facts.start_monotonic_ns;
+    let late = |row: &tokclock_engine::record::Row| {
+        log.post(&row.request_id).at as f64 - (row.intended + start) as f64
+    };
+    let lates: Vec<f64> = ran.rows.iter().map(late).collect();
+    let middle = |lates: &[f64]| {
+        let mut sorted = lates.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        sorted[sorted.len() / 2]
+    };
+    let span = (ran.rows[499].intended - ran.rows[0].intended) as f64;
+    let drift = (middle(&lates[375..]) - middle(&lates[..125])) / span;
+    // The rates that are allowed, and 20 ms for a machine that grew busy meanwhile.
+    let allowed = expected["achieved_rps"][1].as_f64().unwrap() / rate - 1.0 + 20e6 / span;
+    assert!(drift.abs() < allowed, "drifted by {drift} of the time, {allowed} is allowed");
+}
+
+#[test]
+fn l003_what_waits_for_a_place_says_so_and_never_comes_as_more() {
+    let Case { client, expected, .. } = Case::named("L003");
+    let server = serve(Script::at_once(short_answer(), 500));
+    let load = Load::Open {
+        rate: client["rate"].as_f64().unwrap(),
+        arrival: Arrival::Constant,
+        max_in_flight: client["max_in_flight"].as_u64(),
+        overflow: Overflow::Wait,
+    };
+    let stop = Stop {
+        requests: None,
+        duration_ns: Some(seconds(&client["duration_s"])),
+        warmup: Warmup::None,
+        drain_ns: seconds(&client["drain_s"]),
+    };
+    let load = workload(server.address(), load, stop);
+    let ran = carry_out(&load);
+    assert_eq!(server.stop().peak_in_flight, count(&expected["peak_inflight_at_server"]));
+    let capped = ran.rows.iter().filter(|row| row.wait_cause == Some(WaitCause::Cap)).count();
+    let summary = summarize(&load, &ran.facts, ran.rows);
+    assert_eq!(summary.requests.offered, count(&expected["offered"]));
+    lies(summary.requests.ok as f64, &expected["completed_about"]);
+    assert!(capped as u64 > summary.requests.offered / 2, "{capped} waited for the cap");
+    let slip = &summary.client.slip.as_ref().unwrap().by_cause["cap"];
+    lies((slip.max.unwrap() / MS) as f64, &expected["dispatch_delay_max_ms"]);
+    let offered = summary.rate.offered_rps.unwrap();
+    assert!((offered / load_rate(&client) - 1.0).abs() < 0.02, "{offered} offered");
+    assert!(summary.rate.achieved_share.unwrap() < 0.15, "{:?}", summary.rate);
+}
+
+fn load_rate(client: &Value) -> f64 {
+    client["rate"].as_f64().unwrap()
+}
+
+#[test]
+fn l007_one_reactor_has_no_hidden_cap() {
+    let Case { client, expected, .. } = Case::named("L007");
+    let server = serve(Script::at_once(short_answer(), 500));
+    let load = closed(count(&client["concurrency"]));
+    let ran = carry_out(&workload(server.address(), load, requests(count(&client["requests"]))));
+    let log = server.stop();
+    assert_eq!(log.peak_in_flight, count(&expected["server_stats"]["peak_inflight"]));
+    let ok = ran.rows.iter().filter(|row| row.outcome == Outcome::Ok).count();
+    assert_eq!(ok as u64, count(&expected["completed"]));
+}
+
+#[test]
+fn l011_a_duration_is_kept_while_answers_go_on() {
+    let Case { client, expected, .. } = Case::named("L011");
+    let server = serve(paced(600, 50, 50));
+    let stop = Stop {
+        requests: None,
+        duration_ns: Some(seconds(&client["duration_s"])),
+        warmup: Warmup::None,
+        drain_ns: seconds(&client["grace_s"]),
+    };
+    let mut load = workload(server.address(), closed(count(&client["concurrency"])), stop);
+    load.content.output_tokens = 600;
+    let ran = carry_out(&load);
+    let log = server.stop();
+    let wall = ran.facts.end - ran.facts.window_start;
+    lies(wall as f64 / 1e9, &expected["wall_s"]);
+    // Every piece but the head is a token.
+    let end = ran.facts.start_monotonic_ns + ran.facts.window_end;
+    let sent = log.posts().flat_map(|asked| &asked.sent[1..]);
+    let sent = sent.filter(|piece| piece.ended <= end).count() as u64;
+    let counted = ran.facts.tallies[0].window_output_tokens;
+    assert!(counted.abs_diff(sent) <= 3, "{counted} counted, {sent} sent before the end");
+    lies(counted as f64, &expected["tokens_in_window"]);
+    let summary = summarize(&load, &ran.facts, ran.rows);
+    lies(summary.rate.output_tps.unwrap(), &expected["output_tok_s"]);
+    assert_eq!(summary.requests.ok, count(&expected["completed"]));
+    assert_eq!(summary.requests.cancelled, count(&expected["cancelled"]));
+    assert_eq!(summary.requests.failed, count(&expected["failed"]));
+}
+
+#[test]
+fn l023_a_refused_request_is_not_sent_again_unasked() {
+    let case = Case::named("L023");
+    let (client, expected) = (&case.client, &case.expected);
+    let server = case.serve();
+    let load = closed(count(&client["concurrency"]));
+    let ran = carry_out(&workload(server.address(), load, requests(count(&client["requests"]))));
+    let posts = server.stop().posts().count() as u64;
+    assert_eq!(posts, count(&expected["retries_off"]["server_posts"]));
+    assert_eq!(ran.rows.len() as u64, count(&expected["failed"]));
+    for row in &ran.rows {
+        assert_eq!((row.error, row.attempts), (Some(ErrorClass::RateLimited), 1));
+        assert_eq!(row.retry_after, Some(1), "what the server asked for is kept");
+        assert_eq!(row.first_token, None);
+    }
+    assert_eq!(expected["error_class"], "rate_limited");
+}
