@@ -1,12 +1,11 @@
 //! What the end-to-end tests share: a simulated server, a load point against it, its truth log.
 #![expect(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a test fails by panicking")]
 
+pub mod cases;
+pub mod replay;
 pub mod tls;
 
 use std::io::Read;
-pub mod cases;
-pub mod replay;
-
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::Arc;

@@ -43,7 +43,7 @@ fn recorded() -> Vec<Recorded> {
 #[test]
 fn every_recorded_answer_says_what_is_expected() {
     for Recorded { name, dialect, wire, expected } in recorded() {
-        let heard = heard(dialect, &wire, []);
+        let heard = heard(&dialect, &wire, []);
         let fails = expected["error_class"].as_str();
         let checks: [(&str, Value); 12] = [
             ("http_status", json!(heard.status)),
@@ -90,30 +90,30 @@ fn joined(calls: &[Value]) -> String {
 #[test]
 fn wherever_a_recorded_answer_is_cut_it_says_the_same() {
     for Recorded { name, dialect, wire, .. } in recorded() {
-        let whole = heard(dialect, &wire, []);
+        let whole = heard(&dialect, &wire, []);
         // Every place of a small answer, some of a large one.
         let step = 1 + wire.len() * wire.len() / 10_000_000;
         for cut in (1..wire.len()).step_by(step) {
-            assert_eq!(heard(dialect, &wire, [cut]), whole, "{name}, cut at {cut}");
+            assert_eq!(heard(&dialect, &wire, [cut]), whole, "{name}, cut at {cut}");
         }
-        assert_eq!(heard(dialect, &wire, 1..wire.len()), whole, "{name}, byte by byte");
+        assert_eq!(heard(&dialect, &wire, 1..wire.len()), whole, "{name}, byte by byte");
     }
 }
 
 #[test]
 fn line_ends_and_framings_change_nothing() {
     for Recorded { name, dialect, wire, .. } in recorded() {
-        let before = heard(dialect, &wire, []);
+        let before = heard(&dialect, &wire, []);
         let Some(payload) = payload(&wire) else { continue };
         let lines = lines(&payload);
         for ends in [&["\n"][..], &["\r\n"], &["\r"], &["\r", "\n", "\r\n"], &["\r\n", "\r"]] {
             let events = rejoined(&lines, ends);
             for framing in [Framing::Length, Framing::Close, Framing::Chunks(7), Framing::Lines] {
                 let wire = framing.wire(&events);
-                let after = heard(dialect, &wire, []);
+                let after = heard(&dialect, &wire, []);
                 assert_eq!(after, before, "{name}, {ends:?}, {framing:?}");
                 for size in [1, 2, 3] {
-                    let after = heard(dialect, &wire, (size..wire.len()).step_by(size));
+                    let after = heard(&dialect, &wire, (size..wire.len()).step_by(size));
                     assert_eq!(after, before, "{name}, {ends:?}, {framing:?}, {size} bytes each");
                 }
             }
@@ -121,7 +121,7 @@ fn line_ends_and_framings_change_nothing() {
             let wire = Framing::Lines.wire(&events);
             for cut in 1..wire.len() {
                 if wire[cut - 1..=cut].iter().any(|byte| b"\r\n".contains(byte)) {
-                    let after = heard(dialect, &wire, [cut]);
+                    let after = heard(&dialect, &wire, [cut]);
                     assert_eq!(after, before, "{name}, {ends:?}, cut at {cut}");
                 }
             }
