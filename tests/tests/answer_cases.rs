@@ -107,7 +107,7 @@ fn load_of(case: &Case, address: SocketAddr) -> Workload {
     }
     if case.dialect() == Dialect::OpenaiCompletions {
         load.target.dialect = Dialect::OpenaiCompletions;
-        load.target.path = "/v1/completions".to_owned();
+        load.target.endpoints[0].path = "/v1/completions".to_owned();
     }
     load.client.keep_text = true;
     // A request that never ends must not keep the test.

@@ -120,7 +120,7 @@ fn around(chunks: &[String]) -> Vec<u8> {
 }
 
 fn heard_around(chunks: &[String]) -> Heard {
-    heard(Dialect::OpenaiChat, &around(chunks), [])
+    heard(&Dialect::OpenaiChat, &around(chunks), [])
 }
 
 /// Every chunk with a field that is null, or not of its type.

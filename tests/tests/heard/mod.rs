@@ -57,8 +57,13 @@ impl Heard {
 }
 
 /// What `wire` says when it is read in pieces that end after so many bytes, and the peer closes.
-pub(crate) fn heard(dialect: Dialect, wire: &[u8], ends: impl IntoIterator<Item = usize>) -> Heard {
-    let mut answer = Answer::new(Settings { dialect, stream: true, limits: Limits::default() });
+pub(crate) fn heard(
+    dialect: &Dialect,
+    wire: &[u8],
+    ends: impl IntoIterator<Item = usize>,
+) -> Heard {
+    let settings = Settings { dialect: dialect.clone(), stream: true, limits: Limits::default() };
+    let mut answer = Answer::new(settings);
     let mut heard = Heard::default();
     let mut from = 0;
     for end in ends.into_iter().chain([wire.len()]) {
