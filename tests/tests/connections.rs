@@ -391,7 +391,8 @@ fn a_share_of_the_requests_is_cancelled_on_purpose_and_enters_no_figure() {
         for row in &cancelled {
             assert_eq!(row.error, Some(ErrorClass::CancelRate));
             if after == CancelAfter::Events(3) {
-                assert_eq!(row.events, 3);
+                // Events that share a read are all there before anything can be done.
+                assert!(row.events >= 3, "{row:?}");
             }
         }
         let count = cancelled.len() as u64;
