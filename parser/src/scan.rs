@@ -62,6 +62,27 @@ pub(crate) fn number(bytes: &[u8]) -> Option<(usize, u64)> {
     one_form.then_some((length, value))
 }
 
+/// The length of a number of any form (RFC 8259 §6), as far as it goes.
+pub(crate) fn decimal(bytes: &[u8]) -> Option<usize> {
+    let digits = |from: usize| -> Option<usize> {
+        let count = bytes[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+        (count > 0).then_some(from + count)
+    };
+    let start = usize::from(bytes.first() == Some(&b'-'));
+    let mut end = digits(start)?;
+    if bytes[start] == b'0' && end > start + 1 {
+        return None;
+    }
+    if bytes.get(end) == Some(&b'.') {
+        end = digits(end + 1)?;
+    }
+    if let Some(b'e' | b'E') = bytes.get(end) {
+        let sign = usize::from(matches!(bytes.get(end + 1), Some(b'+' | b'-')));
+        end = digits(end + 1 + sign)?;
+    }
+    Some(end)
+}
+
 /// How many bytes at the start are neither quote nor backslash nor control, as far as whole words
 /// go, and whether all of them are ASCII for certain: two words at a time, since most texts are
 /// shorter and a branch per byte, or even per word, is mispredicted.
@@ -111,6 +132,16 @@ mod tests {
     }
 
     #[test]
+    fn a_decimal_has_every_form_of_a_json_number() {
+        for number in ["0", "-0.5", "12", "-1.25e-07", "3E+9", "100000000000000000000"] {
+            assert_eq!(decimal(format!("{number},").as_bytes()), Some(number.len()));
+        }
+        for bytes in [&b""[..], b"-", b"01", b"-01", b".5", b"1.", b"1.e5", b"1e", b"1e+", b"x"] {
+            assert_eq!(decimal(bytes), None);
+        }
+    }
+
+    #[test]
     fn a_word_is_plain_ascii() {
         assert_eq!(word(b"chatcmpl-1\","), Some(10));
         assert_eq!(word(b"\""), Some(0));
@@ -121,6 +152,12 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_decimal_is_what_json_takes_for_a_number(text in "-?[0-9]{0,3}[.eE]?[-+]?[0-9]{0,3}") {
+            let json = serde_json::from_str::<&serde_json::value::RawValue>(&text).is_ok();
+            prop_assert_eq!(decimal(text.as_bytes()) == Some(text.len()), json);
+        }
+
         /// Byte by byte, and JSON for what is valid.
         #[test]
         fn a_text_ends_where_json_ends_it(

@@ -8,8 +8,8 @@
 //!  next   the same literals; between them a string's inside, a whole number, or again a text
 //! ```
 //!
-//! Where the holes are is known from the JSON reader: the text, the counts of `usage`, and values of
-//! the outermost object that mean nothing. Then the next event is the same JSON but for what is in
+//! Where the holes are is known from the JSON reader: the text, the counts of `usage`, and values
+//! that mean nothing. Then the next event is the same JSON but for what is in
 //! the holes, so it means the same but for them. This must never be a guess: whatever is not certain
 //! is left to the JSON reader.
 
@@ -46,6 +46,8 @@ enum Form {
     Word,
     /// A number that means nothing.
     Number,
+    /// Likewise, of any form.
+    Decimal,
     Count(Count),
 }
 
@@ -81,7 +83,7 @@ struct Made {
 /// JSON values, as they are written, that may differ from event to event; empty where there is none.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Spots<'a> {
-    /// Fields of the outermost object that mean nothing: strings and numbers count.
+    /// Values that mean nothing: strings and numbers count.
     pub(crate) idle: [&'a str; 3],
     /// The numbers of the `usage` object, by [`Count`].
     pub(crate) counts: [&'a str; 5],
@@ -134,6 +136,7 @@ impl Shape {
                 }
                 Form::Word => scan::word(rest)?,
                 Form::Number => scan::number(rest)?.0,
+                Form::Decimal => scan::decimal(rest)?,
                 Form::Count(count) => {
                     let (length, number) = scan::number(rest)?;
                     if let Some(usage) = &mut usage {
@@ -278,15 +281,17 @@ impl Count {
     }
 }
 
-/// The hole for a value that means nothing: of a string its inside, or a whole number.
+/// The hole for a value that means nothing: of a string its inside, or a number.
 fn idle(json: &str, data: &[u8]) -> Option<Hole> {
     let (at, to) = place(json.as_bytes(), data)?;
     if let Some(inside) = json.strip_prefix('"') {
         let length = scan::word(inside.as_bytes())?;
         return (length + 2 == to - at).then_some(Hole { at: at + 1, length, form: Form::Word });
     }
-    let (length, _) = scan::number(json.as_bytes())?;
-    (length == to - at).then_some(Hole { at, length, form: Form::Number })
+    let whole = scan::number(json.as_bytes()).filter(|(length, _)| *length == to - at);
+    let form = if whole.is_some() { Form::Number } else { Form::Decimal };
+    let length = scan::decimal(json.as_bytes())?;
+    (length == to - at).then_some(Hole { at, length, form })
 }
 
 /// Where in `whole` the slice `part` of it lies; `None` if it is empty or no slice of it.
