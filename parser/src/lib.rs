@@ -8,6 +8,7 @@
 //!           framing         content-length,   lines, blank      same as one before
 //!           content type    chunked, close    lines, comments   but for its text, or JSON
 //!             │                 │
+//!             │                 ├─► ndjson (where a dialect has it: a line is an event) ─► dialect
 //!             │ not a stream    └─► collected (an error's text, a whole document)
 //!             └──────────────────────► error_body, not_streaming, unsupported_encoding
 //! ```
@@ -57,6 +58,7 @@ mod error;
 pub mod event;
 pub mod head;
 mod memory;
+pub mod ndjson;
 mod scan;
 mod shape;
 pub mod sse;
