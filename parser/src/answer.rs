@@ -1,11 +1,14 @@
 //! One response as one machine: head, framing, events or a document, end.
 
-use crate::body::{Body, Part};
+mod parts;
+
+use crate::body::Body;
 use crate::dialect::{Decoder, Dialect};
-use crate::event::{Event, Note, Output};
-use crate::head::{self, ContentKind, Framing, Head};
+use crate::event::{Event, Output};
+use crate::head::{ContentKind, Framing, Head};
+use crate::ndjson::Ndjson;
 use crate::sse::{Lies, Sse};
-use crate::{Error, ErrorKind, Step};
+use crate::{Error, Step};
 
 /// What to expect of the responses on a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,6 +63,7 @@ pub struct Answer {
     body: Body,
     mode: Mode,
     sse: Sse,
+    lines: Ndjson,
     decoder: Decoder,
     /// The body, or its start, where it is or may be no stream.
     collected: Vec<u8>,
@@ -68,6 +72,12 @@ pub struct Answer {
     /// Bytes of the response used so far.
     used: usize,
     events: u64,
+    /// An output event came.
+    made: bool,
+    /// An error came as data.
+    faulted: bool,
+    /// A line came that is no JSON, where lines are read.
+    strange: bool,
     done: bool,
     truncated: bool,
     /// The last step was an event read at once, so all is as it must be for another.
@@ -90,6 +100,8 @@ enum Phase {
 enum Mode {
     /// The body is, or may be, an event stream.
     Events,
+    /// The body is, or may be, a stream of lines.
+    Lines,
     /// The document that was asked for.
     Document,
     /// A body that was not asked for: an error's, or of the wrong type.
@@ -101,9 +113,11 @@ enum Found {
     Interim,
     Head,
     Event(Lies),
-    /// An event that has no blank line: counts only if it is whole.
+    /// An event that has no blank line, or a line without its end: counts only if it is whole.
     LastEvent,
     Document,
+    /// The end of the body is the terminator.
+    Done,
     End,
 }
 
@@ -117,12 +131,16 @@ impl Answer {
             body: Body::new(Framing::None),
             mode: Mode::Events,
             sse: Sse::new(settings.limits.event_bytes),
+            lines: Ndjson::new(settings.limits.event_bytes),
             decoder: Decoder::new(settings.dialect.clone()),
             settings,
             collected: Vec::new(),
             collected_in_part: false,
             used: 0,
             events: 0,
+            made: false,
+            faulted: false,
+            strange: false,
             done: false,
             truncated: false,
             steady: false,
@@ -136,9 +154,12 @@ impl Answer {
         self.carry.clear();
         self.head = Head::default();
         self.sse.reset();
+        self.lines.reset();
+        self.decoder.reset();
         self.collected.clear();
         (self.used, self.events) = (0, 0);
         (self.collected_in_part, self.done, self.truncated) = (false, false, false);
+        (self.made, self.faulted, self.strange) = (false, false, false);
         self.steady = false;
     }
 
@@ -148,7 +169,8 @@ impl Answer {
     ///
     /// # Errors
     ///
-    /// Every [`ErrorKind`] but the two that only a close can show; the same again if called again.
+    /// Every [`ErrorKind`](crate::ErrorKind) but the two that only a close can show; the same again
+    /// if called again.
     #[inline]
     pub fn next<'a>(&'a mut self, bytes: &'a [u8]) -> Result<Step<Signal<'a>>, Error> {
         if self.steady || self.may_be_steady() {
@@ -187,8 +209,9 @@ impl Answer {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::ClosedEarly`] or [`ErrorKind::BodyTruncated`] if the response is not complete;
-    /// what [`next`](Self::next) gave, if it gave an error.
+    /// [`ClosedEarly`](crate::ErrorKind::ClosedEarly) or
+    /// [`BodyTruncated`](crate::ErrorKind::BodyTruncated) if the response is not complete; what
+    /// [`next`](Self::next) gave, if it gave an error.
     pub fn eof(&mut self) -> Result<Option<Signal<'_>>, Error> {
         self.steady = false;
         match self.phase {
@@ -225,6 +248,7 @@ impl Answer {
                 over && self.events == 0 && self.sse.strange_lines() > 0
             }
             (Mode::Events, _) => over && self.events == 0 && !self.collected.is_empty(),
+            (Mode::Lines, _) => over && self.events == 0 && !self.collected.trim_ascii().is_empty(),
             _ => true,
         }
     }
@@ -268,196 +292,10 @@ impl Answer {
         let used = to + self.body.take(left - length as u64, &bytes[to..]);
         if !self.steady {
             self.sse.skip_event();
-            self.steady = true;
+            (self.steady, self.made) = (true, true);
         }
         self.used += used;
         self.events += 1;
         Some((used, output))
-    }
-
-    fn advance(&mut self, bytes: &[u8]) -> Result<(usize, Option<Found>), Error> {
-        let mut used = 0;
-        loop {
-            match self.phase {
-                Phase::Body => {
-                    if let Some(step) = self.advance_body(bytes, &mut used)? {
-                        return Ok(step);
-                    }
-                }
-                Phase::Head => return self.advance_head(bytes),
-                Phase::Last => {
-                    self.phase = Phase::Closing;
-                    if let Some(last) = self.last()? {
-                        return Ok((used, Some(last)));
-                    }
-                }
-                Phase::Closing if self.truncated => {
-                    return Err(Error::new(ErrorKind::BodyTruncated, used));
-                }
-                Phase::Closing => {
-                    self.phase = Phase::Ended;
-                    return Ok((used, Some(Found::End)));
-                }
-                Phase::Ended => return Ok((used, None)),
-                Phase::Failed(error) => return Err(error),
-            }
-        }
-    }
-
-    /// One part of the body. `None` if there may be more to find.
-    #[inline]
-    fn advance_body(
-        &mut self,
-        bytes: &[u8],
-        used: &mut usize,
-    ) -> Result<Option<(usize, Option<Found>)>, Error> {
-        let step = self.body.step(&bytes[*used..]).map_err(|error| error.after(*used))?;
-        let to = *used + step.used;
-        *used = to;
-        match step.item {
-            None => Ok(Some((to, None))),
-            Some(Part::End) => {
-                self.phase = Phase::Last;
-                Ok(None)
-            }
-            Some(Part::Data(data)) if self.mode == Mode::Events => {
-                let from = to - data.len();
-                let step = self.sse.advance(data);
-                let read = step.map_or_else(|error| error.at.min(data.len()), |(read, _)| read);
-                if self.events == 0 {
-                    self.keep(&data[..read]);
-                }
-                let (_, found) = step.map_err(|error| error.after(from))?;
-                let Some(lies) = found else { return Ok(None) };
-                self.events += 1;
-                self.body.give_back(data.len() - read);
-                let lies = match lies {
-                    Lies::There(start, end) => Lies::There(from + start, from + end),
-                    Lies::Here => Lies::Here,
-                };
-                Ok(Some((from + read, Some(Found::Event(lies)))))
-            }
-            Some(Part::Data(data)) => {
-                let room = self.settings.limits.body_bytes.saturating_sub(self.collected.len());
-                self.keep(data);
-                if self.mode == Mode::Document && data.len() > room {
-                    return Err(Error::new(ErrorKind::SizeLimit, to - data.len() + room));
-                }
-                Ok(None)
-            }
-        }
-    }
-
-    fn keep(&mut self, data: &[u8]) {
-        let room = self.settings.limits.body_bytes.saturating_sub(self.collected.len());
-        self.collected_in_part |= data.len() > room;
-        self.collected.extend_from_slice(&data[..data.len().min(room)]);
-    }
-
-    #[inline]
-    fn signal<'a>(&'a mut self, found: Found, bytes: &'a [u8]) -> Signal<'a> {
-        match found {
-            Found::Event(_) if self.done => Signal::Event(Event::Note(Note::Empty)),
-            Found::Event(lies) => {
-                let event = self.decoder.event(self.sse.message(lies, bytes));
-                self.done = event.is_last();
-                Signal::Event(event)
-            }
-            Found::LastEvent if self.done => Signal::Event(Event::Note(Note::Empty)),
-            Found::LastEvent => match self.decoder.event(self.sse.message(Lies::Here, &[])) {
-                Event::Malformed(_) => Signal::Event(Event::Note(Note::Empty)),
-                event => {
-                    self.events += 1;
-                    self.done = event.is_last();
-                    Signal::Event(event)
-                }
-            },
-            Found::Document => match (self.decoder.document(&self.collected), self.mode) {
-                (event, Mode::Document) => Signal::Event(event),
-                (event @ (Event::Fault(_) | Event::Output(_)), _) => Signal::Event(event),
-                _ => Signal::Event(Event::Note(Note::Empty)),
-            },
-            Found::Interim => Signal::Interim,
-            Found::Head => Signal::Head(&self.head),
-            Found::End => Signal::End,
-        }
-    }
-
-    /// What is left when the body is over.
-    fn last(&mut self) -> Result<Option<Found>, Error> {
-        if self.mode == Mode::Events && self.sse.finish()? {
-            return Ok(Some(Found::LastEvent));
-        }
-        let whole = !self.truncated && !self.collected_in_part && !self.collected.is_empty();
-        let document = match self.mode {
-            Mode::Events => self.not_streaming(),
-            Mode::Document => true,
-            Mode::Other => !self.head.encoded,
-        };
-        Ok((whole && document).then_some(Found::Document))
-    }
-
-    #[cold]
-    fn advance_head(&mut self, bytes: &[u8]) -> Result<(usize, Option<Found>), Error> {
-        let limit = self.settings.limits.head_bytes;
-        let carried = self.carry.len();
-        // A head is complete at a line end, so there is nothing to look for before one comes.
-        let look = bytes.contains(&b'\n') || carried + bytes.len() > limit;
-        let step = if !look {
-            Step { used: 0, item: None }
-        } else if carried == 0 {
-            head::read(bytes, limit)?
-        } else {
-            let room = (limit + 1).saturating_sub(carried);
-            self.carry.extend_from_slice(&bytes[..bytes.len().min(room)]);
-            let read = head::read(&self.carry, limit);
-            self.carry.truncate(carried);
-            // An error's place counts from the head's first byte, which came earlier.
-            read.map_err(|error| error.after(0_usize.wrapping_sub(carried)))?
-        };
-        let Some(head) = step.item else {
-            self.carry.extend_from_slice(bytes);
-            return Ok((bytes.len(), None));
-        };
-        self.carry.clear();
-        let used = step.used.saturating_sub(carried);
-        if head.is_interim() {
-            return Ok((used, Some(Found::Interim)));
-        }
-        self.begin(head);
-        Ok((used, Some(Found::Head)))
-    }
-
-    /// The final head came: how is the body to be read?
-    fn begin(&mut self, head: Head) {
-        let kind = head.content;
-        let may_stream = match kind {
-            ContentKind::EventStream => true,
-            ContentKind::Missing | ContentKind::Other => self.settings.stream,
-            ContentKind::Json | ContentKind::Ndjson => false,
-        };
-        self.mode = if head.encoded || !head.is_success() {
-            Mode::Other
-        } else if may_stream {
-            Mode::Events
-        } else if self.settings.stream {
-            Mode::Other
-        } else {
-            Mode::Document
-        };
-        self.body = Body::new(head.framing);
-        self.head = head;
-        self.phase = Phase::Body;
-    }
-
-    /// Why there is no head at the end.
-    fn cut_head(&self) -> Error {
-        if self.carry.is_empty() {
-            return Error::new(ErrorKind::ClosedEarly, 0);
-        }
-        match head::read(&self.carry, self.settings.limits.head_bytes) {
-            Err(error) => error.after(0_usize.wrapping_sub(self.carry.len())),
-            Ok(_) => Error::new(ErrorKind::BodyTruncated, 0),
-        }
     }
 }

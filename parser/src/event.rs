@@ -39,11 +39,12 @@ pub struct Output<'a> {
     /// What was generated; anything else beside reasoning decides.
     pub kind: OutputKind,
     /// Content, refusal, tool names and arguments, or a transcript, in document order. Empty if
-    /// there is none.
+    /// there is none. Arguments that are an object, not a string, are its JSON.
     pub text: Text<'a>,
     /// Reasoning, in the same form.
     pub reasoning: Text<'a>,
-    /// How many tokens, if the event lists their ids.
+    /// How many tokens, if the event lists their ids or tells their number otherwise; 0 if it says
+    /// that there is none beyond those of earlier events.
     pub tokens: Option<u32>,
     /// Why generation ended, if it did with this event.
     pub finish: Option<Finish>,

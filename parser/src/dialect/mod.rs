@@ -5,11 +5,21 @@
 
 mod found;
 mod lenient;
+mod llamacpp_completion;
+mod native;
+mod ollama_chat;
+mod ollama_generate;
 mod openai;
 mod openai_chat;
 mod openai_completions;
 mod reading;
+mod sglang_generate;
+mod so_far;
 mod template;
+#[cfg(test)]
+mod testing;
+mod tgi_generate;
+mod triton_generate;
 
 pub use reading::Decoder;
 pub use template::Template;
@@ -43,4 +53,21 @@ pub enum Dialect {
     OllamaGenerate,
     /// Whatever a template describes.
     Template(Arc<Template>),
+}
+
+impl Dialect {
+    /// Is its stream one JSON text per line?
+    pub(crate) fn reads_lines(&self) -> bool {
+        matches!(self, Self::OllamaChat | Self::OllamaGenerate)
+    }
+
+    /// Has it no terminator, so that a complete body is a complete answer?
+    pub(crate) fn ends_with_body(&self) -> bool {
+        matches!(self, Self::TritonGenerate)
+    }
+
+    /// May every event repeat the text of those before it? Then what it means depends on them.
+    fn may_repeat(&self) -> bool {
+        matches!(self, Self::SglangGenerate | Self::TritonGenerate)
+    }
 }

@@ -214,7 +214,7 @@ impl<'de> Take<'de> for ErrorObject<'de> {
 }
 
 /// A code may be a number or a string.
-fn code(json: &str) -> Option<Cow<'_, str>> {
+pub(super) fn code(json: &str) -> Option<Cow<'_, str>> {
     match json.as_bytes().first()? {
         b'"' => Some(unescape(inside(json))).filter(|code| !code.is_empty()),
         b'-' | b'0'..=b'9' => Some(Cow::Borrowed(json)),

@@ -3,7 +3,10 @@
 use std::borrow::Cow;
 
 use super::found::{Found, Pieces};
+use super::so_far::SoFar;
 use super::{Dialect, openai_chat, openai_completions};
+use super::{llamacpp_completion, ollama_chat, ollama_generate};
+use super::{sglang_generate, tgi_generate, triton_generate};
 use crate::event::{Event, Fault, Malformed, Note, Output, OutputKind, Tail, Usage};
 use crate::memory::Memory;
 use crate::shape::Spots;
@@ -21,6 +24,8 @@ pub struct Decoder {
     repaired: String,
     /// The counts of the event read last by JSON.
     usage: Usage,
+    /// What the response at hand held before, where events repeat it.
+    so_far: SoFar,
 }
 
 impl Decoder {
@@ -32,7 +37,14 @@ impl Decoder {
             joined: String::new(),
             repaired: String::new(),
             usage: Usage::default(),
+            so_far: SoFar::default(),
         }
+    }
+
+    /// Ready for the next response: what the events of the last one added up to is forgotten, but
+    /// not their shapes.
+    pub fn reset(&mut self) {
+        self.so_far.reset();
     }
 
     /// Forgets the shapes of all events: the next one is read as JSON.
@@ -72,7 +84,11 @@ impl Decoder {
     /// What a whole document means.
     pub fn document<'a>(&'a mut self, data: &'a [u8]) -> Event<'a> {
         let text = utf8(data, &mut self.repaired);
-        match self.dialect.read(text) {
+        let read = match self.dialect {
+            Dialect::TgiGenerate => tgi_generate::document(text),
+            _ => self.dialect.read(text),
+        };
+        match read {
             Ok(found) => judge(found, &mut self.joined, &mut self.usage),
             Err(error) => Event::Malformed(place(text, &error)),
         }
@@ -92,7 +108,18 @@ impl Decoder {
             return Event::Done;
         }
         let mut spots = Spots::default();
+        let repeats = self.dialect.may_repeat();
         let event = match self.dialect.read(text) {
+            Ok(mut found) if repeats => {
+                let tokens = self.so_far.subtract(&mut found);
+                let event = judge(found, &mut self.joined, &mut self.usage);
+                match event {
+                    Event::Output(output) if tokens.is_some() => {
+                        Event::Output(Output { tokens, ..output })
+                    }
+                    event => event,
+                }
+            }
             Ok(found) => {
                 spots = found.spots;
                 judge(found, &mut self.joined, &mut self.usage)
@@ -103,6 +130,8 @@ impl Decoder {
             Err(error) => Event::Malformed(place(text, &error)),
         };
         match event {
+            // The same bytes mean something else the next time.
+            _ if name.is_empty() && repeats => {}
             _ if name.is_empty() => self.memory.learn(data, &event, &spots),
             Event::Fault(_) => {}
             _ if name == b"error" => return fault(text),
@@ -118,6 +147,12 @@ impl Dialect {
     fn read<'a>(&self, json: &'a str) -> Result<Found<'a>, serde_json::Error> {
         match self {
             Self::OpenaiChat => openai_chat::decode(json),
+            Self::SglangGenerate => sglang_generate::decode(json),
+            Self::TgiGenerate => tgi_generate::decode(json),
+            Self::TritonGenerate => triton_generate::decode(json),
+            Self::LlamacppCompletion => llamacpp_completion::decode(json),
+            Self::OllamaChat => ollama_chat::decode(json),
+            Self::OllamaGenerate => ollama_generate::decode(json),
             _ => openai_completions::decode(json),
         }
     }
