@@ -40,11 +40,77 @@ fn wire(number: usize) -> Vec<u8> {
         "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n",
     );
     wire.push_str(&event("{\"role\":\"assistant\",\"content\":\"\"}"));
-    for text in [" a", "beta", "é", "\\n", "\\\"", "gamma"].iter().cycle().take(100) {
+    for text in TEXTS.iter().cycle().take(100) {
         wire.push_str(&event(&format!("{{\"content\":\"{text}\"}}")));
     }
     wire.push_str("e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n");
     wire.into_bytes()
+}
+
+const TEXTS: [&str; 6] = [" a", "beta", "é", "\\n", "\\\"", "gamma"];
+
+/// A hundred tokens of another format, a chunk each.
+fn chunks(content: &str, event: impl Fn(usize, &str) -> String) -> Vec<u8> {
+    let mut wire =
+        format!("HTTP/1.1 200 OK\r\nContent-Type: {content}\r\nTransfer-Encoding: chunked\r\n\r\n");
+    for (at, text) in TEXTS.iter().cycle().take(100).enumerate() {
+        let event = event(at, text);
+        wire.push_str(&format!("{:x}\r\n{event}\r\n", event.len()));
+    }
+    wire.push_str("0\r\n\r\n");
+    wire.into_bytes()
+}
+
+/// The servers' own formats.
+fn natives() -> [(Dialect, Vec<u8>); 5] {
+    let sse = "text/event-stream";
+    let so_far = |at: usize| TEXTS.iter().cycle().take(at + 1).copied().collect::<String>();
+    [
+        (
+            Dialect::SglangGenerate,
+            chunks(sse, |at, _| {
+                format!(
+                    "data: {{\"text\":\"{}\",\"output_ids\":[1,2],\"meta_info\":{{\"id\":\"q\",\
+                     \"finish_reason\":null,\"completion_tokens\":{}}}}}\n\n",
+                    so_far(at),
+                    at + 1
+                )
+            }),
+        ),
+        (
+            Dialect::TritonGenerate,
+            chunks(sse, |at, _| format!("data: {{\"text_output\":\"{}\"}}\n\n", so_far(at))),
+        ),
+        (
+            Dialect::TgiGenerate,
+            chunks(sse, |at, text| {
+                format!(
+                    "data:{{\"index\":{at},\"token\":{{\"id\":{},\"text\":\"{text}\",\
+                     \"logprob\":-0.{at},\"special\":false}},\"generated_text\":null}}\n\n",
+                    at * 7
+                )
+            }),
+        ),
+        (
+            Dialect::LlamacppCompletion,
+            chunks(sse, |at, text| {
+                format!(
+                    "data: {{\"index\":0,\"content\":\"{text}\",\"tokens\":[{at}],\
+                     \"stop\":false,\"tokens_predicted\":{}}}\n\n",
+                    at + 1
+                )
+            }),
+        ),
+        (
+            Dialect::OllamaChat,
+            chunks("application/x-ndjson", |at, text| {
+                format!(
+                    "{{\"created_at\":\"T{at}Z\",\"message\":{{\"role\":\"assistant\",\
+                     \"content\":\"{text}\"}},\"done\":false}}\n"
+                )
+            }),
+        ),
+    ]
 }
 
 fn outputs(answer: &mut Answer, wire: &[u8]) -> usize {
@@ -70,4 +136,13 @@ fn a_response_on_a_used_connection_allocates_nothing() {
     let found: usize = responses.iter().map(|wire| outputs(&mut answer, wire)).sum();
     let calls = CALLS.load(Relaxed) - before;
     assert_eq!((found, calls), (2000, 0));
+
+    for (dialect, wire) in natives() {
+        let mut answer = Answer::new(Settings { dialect: dialect.clone(), stream: true, limits });
+        assert_eq!(outputs(&mut answer, &wire), 100, "{dialect:?}");
+        let before = CALLS.load(Relaxed);
+        let found: usize = (0..20).map(|_| outputs(&mut answer, &wire)).sum();
+        let calls = CALLS.load(Relaxed) - before;
+        assert_eq!((found, calls), (2000, 0), "{dialect:?}");
+    }
 }
