@@ -32,7 +32,7 @@ impl Authority {
     /// A new one.
     #[must_use]
     pub fn new() -> Self {
-        let mut params = CertificateParams::new([]).unwrap();
+        let mut params = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
         let dir = TempDir::new().unwrap();
@@ -44,6 +44,20 @@ impl Authority {
     #[must_use]
     pub fn file(&self) -> PathBuf {
         self.dir.path().join("ca.pem")
+    }
+
+    /// The settings of a server whose certificate is the authority's own, as most tools make one.
+    #[must_use]
+    pub fn itself(&self) -> ServerConfig {
+        let provider = Arc::new(ring::default_provider());
+        let builder = ServerConfig::builder_with_provider(provider);
+        let key = PrivateKeyDer::try_from(self.issuer.key().serialize_der()).unwrap();
+        builder
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![self.issuer.der().clone()], key)
+            .unwrap()
     }
 
     /// PEM files of a client's certificate and key.

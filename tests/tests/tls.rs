@@ -114,6 +114,19 @@ fn an_unknown_authority_is_refused_before_any_request() {
 }
 
 #[test]
+fn a_self_signed_certificate_is_trusted_where_it_is_given() {
+    let authority = Authority::new();
+    let given = |host: &str| {
+        let (_, ran, _) = against(authority.itself(), host, 5, |load| {
+            load.target.tls.roots = Some(authority.file());
+        });
+        ran
+    };
+    all_are_whole(&given("127.0.0.1"));
+    all_failed_as(&given("localhost"), ErrorClass::TlsVerify, "another name");
+}
+
+#[test]
 fn before_the_load_an_unknown_authority_is_one_clear_line() {
     let config = Authority::new().server(&["127.0.0.1"], &VERSIONS, false);
     let seen = Arc::new(Seen::default());

@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{Resumption, WebPkiServerVerifier};
+use rustls::client::{Resumption, WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
 use rustls::{
     AlertDescription, CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct,
     Error, HandshakeKind, RootCertStore, SignatureScheme,
@@ -63,9 +64,14 @@ pub(crate) fn config(tls: &Tls) -> Result<ClientConfig, TlsFilesError> {
         .with_safe_default_protocol_versions()
         .map_err(|error| TlsFilesError::Identity { reason: error.to_string() })?;
     let verified = if tls.verify {
-        let roots = Arc::new(roots(tls.roots.as_deref())?);
+        let given = match &tls.roots {
+            Some(path) => certificates("certificate authority", path)?,
+            None => Vec::new(),
+        };
+        let roots = Arc::new(roots(&given)?);
         let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider);
-        versions.with_webpki_verifier(verifier.build().map_err(|_| TlsFilesError::NoRoots)?)
+        let verifier = verifier.build().map_err(|_| TlsFilesError::NoRoots)?;
+        versions.dangerous().with_custom_certificate_verifier(Arc::new(Checked { verifier, given }))
     } else {
         versions.dangerous().with_custom_certificate_verifier(Arc::new(Unchecked(provider)))
     };
@@ -86,19 +92,15 @@ pub(crate) fn config(tls: &Tls) -> Result<ClientConfig, TlsFilesError> {
     Ok(config)
 }
 
-/// The roots of a file, or those of the system and of webpki together.
-fn roots(path: Option<&Path>) -> Result<RootCertStore, TlsFilesError> {
+/// The roots that were given, or those of the system and of webpki together.
+fn roots(given: &[CertificateDer<'static>]) -> Result<RootCertStore, TlsFilesError> {
     let mut store = RootCertStore::empty();
-    match path {
-        Some(path) => {
-            let certificates = certificates("certificate authority", path)?;
-            store.add_parsable_certificates(certificates);
-        }
-        None => {
-            store.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
-            // A system without roots, or with some that cannot be read, has those of webpki.
-            store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        }
+    if given.is_empty() {
+        store.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+        // A system without roots, or with some that cannot be read, has those of webpki.
+        store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    } else {
+        store.add_parsable_certificates(given.iter().cloned());
     }
     if store.is_empty() { Err(TlsFilesError::NoRoots) } else { Ok(store) }
 }
@@ -306,6 +308,58 @@ impl Session {
                 break;
             }
         }
+    }
+}
+
+/// Accepts what webpki accepts, and a server whose own certificate was given as a root: most tools
+/// that sign themselves make one that may sign others too, which webpki takes for no server's.
+#[derive(Debug)]
+struct Checked {
+    verifier: Arc<WebPkiServerVerifier>,
+    given: Vec<CertificateDer<'static>>,
+}
+
+impl ServerCertVerifier for Checked {
+    fn verify_server_cert(
+        &self,
+        end: &CertificateDer<'_>,
+        between: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        match self.verifier.verify_server_cert(end, between, name, ocsp, now) {
+            // What else it may be, such as expired, has a name of its own.
+            Err(Error::InvalidCertificate(CertificateError::Other(_)))
+                if self.given.iter().any(|one| one == end) =>
+            {
+                verify_server_name(&ParsedCertificate::try_from(end)?, name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            result => result,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.verifier.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.verifier.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.verifier.supported_verify_schemes()
     }
 }
 
