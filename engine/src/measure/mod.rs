@@ -91,7 +91,7 @@ pub fn summarize(
         rate: rate::rates(workload, facts, &requests, counts.offered, &latency.tpot.percentiles),
         goodput: goodput::goodput(&workload.objectives, &requests, lost, window, facts.end),
         slo: slo::judge(&workload.objectives.slo, |metric| trials.of(metric)),
-        notes: health::notes(&client, &tokens),
+        notes: health::notes(&client, &tokens, latency.itl.count > latency.icl.count),
         requests: counts,
         client,
         latency,

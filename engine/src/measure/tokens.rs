@@ -14,6 +14,8 @@ pub struct Tokens {
     pub input: u64,
     /// Output tokens, reasoning included.
     pub output: u64,
+    /// Output events that they came in; 0 where answers were not streamed.
+    pub events: u64,
     /// Reasoning tokens among them; null if the server never said.
     pub reasoning: Option<u64>,
     /// Where `output` comes from: `usage`, `token_ids`, `client`, `events` (one per output event),
@@ -37,6 +39,7 @@ pub struct Tokens {
 pub(super) struct TokenSums {
     input: u64,
     output: u64,
+    events: u64,
     reasoning: Option<u64>,
     sources: BTreeMap<String, u64>,
     client_alone: Option<u64>,
@@ -51,6 +54,7 @@ impl TokenSums {
         let input = row.input_tokens.or(row.client_input_tokens).unwrap_or(0);
         self.input = self.input.saturating_add(input);
         self.output = self.output.saturating_add(row.output_tokens.unwrap_or(0));
+        self.events = self.events.saturating_add(row.events.into());
         self.reasoning = plus(self.reasoning, row.reasoning_tokens);
         if let Some(source) = row.output_source {
             *self.sources.entry(name(source).into()).or_default() += 1;
@@ -86,6 +90,7 @@ impl TokenSums {
         Tokens {
             input: self.input,
             output: self.output,
+            events: self.events,
             reasoning: self.reasoning,
             source,
             sources: self.sources,

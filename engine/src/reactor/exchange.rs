@@ -221,6 +221,9 @@ impl Exchange {
     fn tokens_of(&mut self, output: &Output<'_>) -> u32 {
         if let Some(ids) = output.tokens {
             self.token_ids += u64::from(ids);
+            if let Some(total) = output.usage.and_then(|usage| usage.output_tokens) {
+                self.running_tokens = total;
+            }
             return ids;
         }
         match output.usage {
