@@ -2,13 +2,23 @@
 //!
 //! Two runs differ only in the number of chunks. Whatever reactors allocate per run, connection or
 //! request they allocate in both; only an allocation per chunk can make a difference. Alone in its
-//! file, because the counter is the whole process's.
+//! file and one after the other, because the counter is the whole process's.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use std::io::Write;
+use std::sync::Mutex;
+
 use tokclock_sim::{Law, Settings};
-use tokclock_tests::{MS, Sim, carry_out, closed, requests, settings, workload};
+use tokclock_tests::tls::{Authority, VERSIONS, tls_server};
+use tokclock_tests::{
+    MS, STREAM_HEAD, Sim, carry_out, closed, event, read_request, requests, settings, token,
+    workload,
+};
+
+/// Held while allocations are counted: the counter is one for all.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// Allocations on threads named `reactor-*`.
 static ON_REACTORS: AtomicU64 = AtomicU64::new(0);
@@ -66,6 +76,7 @@ fn allocations(tokens: u32) -> (u64, u64) {
 
 #[test]
 fn a_thousand_more_chunks_cost_no_allocation() {
+    let _alone = ALONE.lock();
     let (warm, _) = allocations(16);
     assert!(warm > 0, "the counter counts");
     let (few, few_reads) = allocations(16);
@@ -75,4 +86,45 @@ fn a_thousand_more_chunks_cost_no_allocation() {
     // Longer runs turn more seconds over and grow a few buffers once.
     let extra = many.saturating_sub(few);
     assert!(extra < more / 20, "{extra} allocations more for {more} reads more");
+}
+
+/// The same over TLS, with a record for each chunk.
+fn allocations_over_tls(tokens: usize) -> (u64, u64) {
+    let authority = Authority::new();
+    let config = authority.server(&["127.0.0.1"], &VERSIONS, false);
+    let (address, server) = tls_server(config, 5, move |mut stream| {
+        while read_request(&mut stream).is_some_and(|request| request.starts_with("POST")) {
+            let _ = stream.write_all(STREAM_HEAD.as_bytes());
+            for _ in 0..tokens {
+                let _ = stream.write_all(token(" word").as_bytes());
+            }
+            let end = event(r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#) + "0\r\n\r\n";
+            let _ = stream.write_all(end.as_bytes());
+        }
+    });
+    let mut load = workload(address, closed(4), requests(40));
+    load.target.endpoints[0].tls = true;
+    load.target.tls.roots = Some(authority.file());
+    load.content.output_tokens = tokens as u32;
+    load.client.keep_chunks = false;
+    let before = ON_REACTORS.load(Relaxed);
+    let ran = carry_out(&load);
+    let allocated = ON_REACTORS.load(Relaxed) - before;
+    assert!(server.join().is_ok());
+    assert_eq!(ran.rows.len(), 40);
+    assert!(ran.rows.iter().all(|row| row.events as usize == tokens), "{:?}", ran.rows[0]);
+    (allocated, ran.facts.tallies[0].output_events)
+}
+
+#[test]
+fn over_tls_a_chunk_costs_what_its_record_costs() {
+    let _alone = ALONE.lock();
+    let _ = allocations_over_tls(16);
+    let (few, few_records) = allocations_over_tls(16);
+    let (many, many_records) = allocations_over_tls(1016);
+    let more = many_records.saturating_sub(few_records);
+    assert_eq!(more, 40_000);
+    let extra = many.saturating_sub(few);
+    // rustls keeps each record's payload in a buffer of its own; nothing of ours comes on top.
+    assert!(extra < more * 21 / 20, "{extra} allocations more for {more} records more");
 }

@@ -67,6 +67,19 @@ fn m007_with_a_tokenizer_the_tokens_of_a_chunk_share_its_gap() {
     assert_eq!(ran.facts.pooled.itl.len(), samples, "one sample of ITL for each token");
 }
 
+/// Without one the report says that ITL is a time per event.
+#[test]
+fn m007_without_a_tokenizer_the_report_says_what_itl_is() {
+    let case = Case::named("M007");
+    let server = case.serve();
+    let load = load_of(&case, server.address());
+    let ran = carry_out(&load);
+    let _ = server.stop();
+    let notes = summarize(&load, &ran.facts, ran.rows).notes;
+    let note = notes.iter().find(|note| note.kind == ReasonKind::TokensPerEventUnknown).unwrap();
+    assert!((note.figure - 10.0 / 3.0).abs() < 1e-9, "{note:?}");
+}
+
 /// Everything that is expected of the case holds.
 fn hold(case: &Case) {
     let server = case.serve();

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use serde_json::Value;
-use tokclock_engine::measure::summarize;
+use tokclock_engine::measure::{ReasonKind, summarize};
 use tokclock_engine::plan::arrival::Gaps;
 use tokclock_engine::record::{ErrorClass, Outcome, Row, WaitCause};
 use tokclock_engine::workload::{Arrival, Load, Overflow, Stop, Warmup};
@@ -103,6 +103,8 @@ fn l003_what_waits_for_a_place_says_so_and_never_comes_as_more() {
     assert!(capped as u64 > summary.requests.offered / 2, "{capped} waited for the cap");
     let slip = &summary.client.slip.as_ref().unwrap().by_cause["cap"];
     lies((slip.max.unwrap() / MS) as f64, &expected["dispatch_delay_max_ms"]);
+    let held = summary.notes.iter().any(|note| note.kind == ReasonKind::CapReached);
+    assert!(held, "the report says that the user's own limit held requests back");
     let offered = summary.rate.offered_rps.unwrap();
     let rate = client["rate"].as_f64().unwrap();
     assert!((offered / rate - 1.0).abs() < 0.02, "{offered} offered, {rate} asked for");
