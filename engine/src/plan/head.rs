@@ -1,5 +1,6 @@
 //! The head of a request: all of it but the request's number and the body's length is made once.
 
+use crate::workload::template::Format;
 use crate::workload::{Endpoint, Target};
 
 /// The static bytes of every head, in order:
@@ -77,7 +78,15 @@ pub const OURS_ALONE: [&str; 8] = [
 
 /// Our headers that a user may replace.
 fn defaults<'a>(target: &Target, endpoint: &'a Endpoint) -> [(&'static str, &'a str); 4] {
-    let accept = if target.stream { "text/event-stream" } else { "application/json" };
+    let lines = match &target.template {
+        Some(template) => template.answer.format == Format::Ndjson,
+        None => target.dialect.streams_lines(),
+    };
+    let accept = match (target.stream, lines) {
+        (false, _) => "application/json",
+        (true, true) => "application/x-ndjson",
+        (true, false) => "text/event-stream",
+    };
     [
         ("Host", endpoint.host.as_str()),
         ("User-Agent", concat!("tokclock/", env!("CARGO_PKG_VERSION"))),

@@ -18,7 +18,7 @@ use std::fmt;
 use std::io::Write;
 use std::ops::Range;
 
-use crate::workload::{Connections, Content, Load, Stop, Warmup, Workload};
+use crate::workload::{Connections, Content, Dialect, Load, Stop, Warmup, Workload};
 use arrival::Gaps;
 use body::Frame;
 use head::Head;
@@ -59,7 +59,7 @@ impl Plan {
     /// The first part of the workload that cannot be carried out.
     pub fn new(workload: &Workload, run_id: &str) -> Result<Self, PlanError> {
         check_stop(&workload.stop)?;
-        check_content(&workload.content)?;
+        check_content(&workload.content, workload.target.dialect)?;
         let gaps = gaps(&workload.load, workload.seed)?;
         let frame = Frame::new(&workload.target, &workload.content)?;
         let lengths = Lengths {
@@ -207,12 +207,13 @@ fn check_stop(stop: &Stop) -> Result<(), PlanError> {
     }
 }
 
-fn check_content(content: &Content) -> Result<(), PlanError> {
+fn check_content(content: &Content, dialect: Dialect) -> Result<(), PlanError> {
     let tokens = content.input_tokens;
     if tokens == 0 || tokens > INPUT_TOKENS_MAX {
         return Err(PlanError::InputTokens { tokens });
     }
-    if content.output_tokens == 0 { Err(PlanError::NoOutput) } else { Ok(()) }
+    let none = content.output_tokens == 0 && dialect.generates();
+    if none { Err(PlanError::NoOutput) } else { Ok(()) }
 }
 
 fn total(stop: &Stop) -> Option<u64> {

@@ -122,6 +122,35 @@ fn a_completion_without_stream_asks_for_json() {
 }
 
 #[test]
+fn each_api_is_asked_for_the_form_that_it_streams_in() {
+    let accept = |dialect, stream| {
+        let mut workload = workload();
+        (workload.target.dialect, workload.target.stream) = (dialect, stream);
+        seen(&plan(&workload), 0).header("accept").join("|")
+    };
+    assert_eq!(accept(Dialect::AnthropicMessages, true), "text/event-stream");
+    assert_eq!(accept(Dialect::OllamaChat, true), "application/x-ndjson");
+    assert_eq!(accept(Dialect::OllamaGenerate, true), "application/x-ndjson");
+    assert_eq!(accept(Dialect::OllamaGenerate, false), "application/json");
+    assert_eq!(accept(Dialect::OpenaiEmbeddings, false), "application/json");
+    let mut workload = workload();
+    workload.target.dialect = Dialect::Template;
+    let file = json!({"path": "/x", "body": "[\"{{prompt}}\"]",
+                      "answer": {"format": "ndjson", "text": "/t"}});
+    workload.target.template = Some(serde_json::from_value(file).unwrap());
+    assert_eq!(seen(&plan(&workload), 0).header("accept"), ["application/x-ndjson"]);
+}
+
+#[test]
+fn no_output_is_asked_for_where_none_is_generated() {
+    let mut workload = workload();
+    workload.content.output_tokens = 0;
+    assert!(refusal(&workload).starts_with("output tokens 0"));
+    workload.target.dialect = Dialect::OpenaiEmbeddings;
+    assert_eq!(plan(&workload).lengths(0).output, 0);
+}
+
+#[test]
 fn extra_body_replaces_adds_and_removes() {
     let extra = json!({
         "min_tokens": null, "ignore_eos": false, "temperature": 0.5, "model": "other",

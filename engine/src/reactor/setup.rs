@@ -16,7 +16,7 @@ use crate::plan::random::{Purpose, Streams};
 use crate::record::Window;
 use crate::workload::{
     Address, Cancel, CancelAfter, Close, Connections, Dialect, Load, Overflow, Retries, Sizes,
-    Stamps, Target, Workload,
+    Stamps, Target, Template, Workload,
 };
 
 /// Counts tokens of a text.
@@ -183,7 +183,13 @@ fn parser_dialect(target: &Target) -> tokclock_parser::dialect::Dialect {
         Dialect::LlamacppCompletion => Read::LlamacppCompletion,
         Dialect::OllamaChat => Read::OllamaChat,
         Dialect::OllamaGenerate => Read::OllamaGenerate,
+        Dialect::Template => Read::Template(Arc::new(parser_template(target.template.as_ref()))),
     }
+}
+
+/// How answers are read by a template.
+fn parser_template(_template: Option<&Template>) -> tokclock_parser::dialect::Template {
+    tokclock_parser::dialect::Template::default()
 }
 
 fn answer_limits(sizes: Sizes) -> AnswerLimits {

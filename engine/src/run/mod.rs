@@ -8,7 +8,8 @@ mod progress;
 pub use crate::reactor::Control;
 pub use crate::reactor::TlsFilesError;
 pub use crate::reactor::probe::{
-    Asked, Located, Pinned, ProbeError, Way, locate, models, reach, wait_ready,
+    Asked, Located, Pinned, ProbeError, Way, dialects_at, locate, models, reach, settle_paths,
+    wait_ready,
 };
 pub use preflight::{check, cpus};
 pub use progress::{Progress, Snapshot};

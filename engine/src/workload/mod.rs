@@ -1,11 +1,14 @@
 //! The request of a person, as values that can be saved: target, arrivals, lengths, objectives,
 //! stop rules. Everything here is plain data; `plan` expands it, `reactor` carries it out.
 
+mod dialect;
 mod names;
 pub mod objective;
+pub mod template;
 
 pub use names::UnknownName;
 pub use objective::{Goodput, Limit, Metric, Objective, ObjectiveError, Percentile};
+pub use template::{Template, TemplateError};
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -59,6 +62,8 @@ pub enum Dialect {
     OllamaChat,
     /// Ollama's `POST /api/generate`.
     OllamaGenerate,
+    /// What a template describes.
+    Template,
 }
 
 /// What is asked, and of whom.
@@ -70,13 +75,21 @@ pub struct Target {
     pub tls: Tls,
     /// The API.
     pub dialect: Dialect,
-    /// Model name sent in every body.
+    /// The template, where the API is one.
+    pub template: Option<Template>,
+    /// Model name sent in every body; may be empty where the API needs none.
     pub model: String,
     /// Whether answers are streamed.
     pub stream: bool,
+    /// Ask for outputs that do not end before their length, where the API can.
+    pub force_length: bool,
+    /// Ask for the ids of the tokens of each event.
+    pub return_token_ids: bool,
+    /// Ask for the count of tokens in each event.
+    pub continuous_usage: bool,
     /// Extra request headers, in order. Values may be secret: they are never printed or saved here.
     pub headers: Vec<(String, String)>,
-    /// Members added to (or replacing those of) every body.
+    /// Members added to (or replacing those of) every body; none with a template.
     pub extra_body: serde_json::Map<String, serde_json::Value>,
 }
 
@@ -89,9 +102,12 @@ pub struct Endpoint {
     pub addresses: Vec<Address>,
     /// Value of the `Host` header.
     pub host: String,
-    /// Path below which the API lies: `/v1`.
+    /// Path below which the API lies, `/v1`; empty at the root of the server.
     pub base_path: String,
-    /// Path of the requests, prefix and query included: `/v1/chat/completions`.
+    /// Query of every request with its question mark, or nothing.
+    pub query: String,
+    /// Path of the requests, prefix and query included: `/v1/chat/completions`. It may depend on
+    /// the model and on `stream`: `run::settle_paths` sets it once these are known.
     pub path: String,
     /// Through a proxy that reads requests: what stands before the path in their first line.
     pub via: Option<String>,
@@ -260,7 +276,7 @@ pub enum Warmup {
 pub struct Content {
     /// Input tokens of each prompt, at least 1.
     pub input_tokens: u32,
-    /// Output tokens asked for, at least 1.
+    /// Output tokens asked for, at least 1; 0 where nothing is generated.
     pub output_tokens: u32,
     /// The embedded tokenizer that counts them.
     pub tokenizer: Tokenizer,
@@ -436,6 +452,7 @@ pub(crate) fn sample() -> Workload {
                 addresses: vec![Address::Ip(SocketAddr::from(([127, 0, 0, 1], 8000)))],
                 host: "127.0.0.1:8000".into(),
                 base_path: "/v1".into(),
+                query: String::new(),
                 path: "/v1/chat/completions".into(),
                 via: None,
                 tunnel: None,
@@ -444,8 +461,12 @@ pub(crate) fn sample() -> Workload {
             }],
             tls: Tls::default(),
             dialect: Dialect::OpenaiChat,
+            template: None,
             model: "tiny".into(),
             stream: true,
+            force_length: true,
+            return_token_ids: false,
+            continuous_usage: false,
             headers: Vec::new(),
             extra_body: serde_json::Map::new(),
         },

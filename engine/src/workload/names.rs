@@ -60,7 +60,8 @@ names!(Dialect, "dialect",
     AnthropicMessages => "anthropic-messages", SglangGenerate => "sglang-generate",
     TgiGenerate => "tgi-generate", TritonGenerate => "triton-generate",
     LlamacppCompletion => "llamacpp-completion",
-    OllamaChat => "ollama-chat", OllamaGenerate => "ollama-generate");
+    OllamaChat => "ollama-chat", OllamaGenerate => "ollama-generate",
+    Template => "template");
 names!(Tokenizer, "tokenizer",
     O200kBase => "o200k_base", Cl100kBase => "cl100k_base", Qwen2 => "qwen2");
 names!(Stamps, "stamps", Kernel => "kernel", Observed => "observed");

@@ -7,7 +7,7 @@ use std::time::Duration;
 use url::Url;
 
 use super::ProbeError;
-use super::paths::paths;
+use super::paths::{base_path, request_path};
 use crate::clock;
 use crate::workload::{Address, Dialect, Endpoint};
 
@@ -45,7 +45,8 @@ pub struct Pinned {
     pub addresses: Vec<IpAddr>,
 }
 
-/// Finds a server: resolves its name, and puts the address that accepts a connection first.
+/// Finds a server: resolves its name, and puts the address that accepts a connection first. The
+/// path is that of a stream from an unnamed model: `settle_paths` knows more.
 ///
 /// # Errors
 /// The URL, its scheme or a name cannot be used. An address that does not answer is no error here.
@@ -69,10 +70,9 @@ pub fn locate(given: &str, dialect: Dialect, way: &Way) -> Result<Located, Probe
         (None, None) => resolve(&name, port, &way.pinned)?,
     };
     let resolve_ns = clock::monotonic_ns() - started;
-    let (base_path, path) = paths(&url, dialect);
     let host = url.port().map_or_else(|| name.clone(), |port| format!("{name}:{port}"));
     let behind = proxy.is_some() && way.unix_socket.is_none();
-    let endpoint = Endpoint {
+    let mut endpoint = Endpoint {
         url: url.to_string(),
         addresses,
         // A proxy is told the whole URL, unless it only passes on what it cannot read.
@@ -81,9 +81,11 @@ pub fn locate(given: &str, dialect: Dialect, way: &Way) -> Result<Located, Probe
         tls,
         server_name: bare(&name).to_owned(),
         host,
-        base_path,
-        path,
+        base_path: base_path(url.path(), dialect),
+        query: url.query().map(|query| format!("?{query}")).unwrap_or_default(),
+        path: String::new(),
     };
+    endpoint.path = request_path(&endpoint, dialect, "", true);
     Ok(Located { endpoint, resolve_ns })
 }
 

@@ -6,6 +6,7 @@ mod locate;
 mod paths;
 
 pub use locate::{Located, Pinned, Way, locate};
+pub use paths::{dialects_at, settle_paths};
 
 use std::time::Duration;
 
@@ -46,9 +47,9 @@ impl<'a> Asked<'a> {
         target.endpoints.iter().map(|endpoint| Self { endpoint, dialect: *dialect, headers, tls })
     }
 
-    /// Where the server lists its models.
+    /// Where the server lists its models, or else answers without doing anything.
     fn models_path(&self) -> String {
-        format!("{}/models", self.endpoint.base_path)
+        paths::models_path(self.endpoint, self.dialect)
     }
 }
 
@@ -162,19 +163,32 @@ pub fn models(asked: &Asked<'_>) -> Result<Vec<String>, ProbeError> {
         path: path.clone(),
         reason,
     };
+    if matches!(asked.dialect, Dialect::TritonGenerate | Dialect::Template) {
+        let named = paths::triton_model(&asked.endpoint.base_path);
+        return named
+            .map(|model| vec![model.to_owned()])
+            .ok_or_else(|| none("this API has no such list".to_owned()));
+    }
     if status != 200 {
         return Err(none(format!("status {status}")));
     }
     let value: serde_json::Value =
         serde_json::from_slice(&body).map_err(|error| none(format!("no JSON: {error}")))?;
-    let listed = value.get("data").and_then(serde_json::Value::as_array);
-    let ids: Vec<String> = listed
-        .into_iter()
-        .flatten()
-        .filter_map(|model| model.get("id").and_then(serde_json::Value::as_str))
+    let names = listed(&value, asked.dialect);
+    if names.is_empty() { Err(none("the list is empty".to_owned())) } else { Ok(names) }
+}
+
+/// The names in a list of models: OpenAI's form, or Ollama's.
+fn listed(value: &serde_json::Value, dialect: Dialect) -> Vec<String> {
+    let (list, name) = match dialect {
+        Dialect::OllamaChat | Dialect::OllamaGenerate => ("models", "name"),
+        _ => ("data", "id"),
+    };
+    let models = value.get(list).and_then(serde_json::Value::as_array).into_iter().flatten();
+    models
+        .filter_map(|model| model.get(name).and_then(serde_json::Value::as_str))
         .map(str::to_owned)
-        .collect();
-    if ids.is_empty() { Err(none("the list is empty".to_owned())) } else { Ok(ids) }
+        .collect()
 }
 
 /// Waits until the server answers without a server error.
@@ -197,5 +211,23 @@ pub fn wait_ready(asked: &Asked<'_>, timeout_ns: u64) -> Result<(), ProbeError> 
             });
         }
         std::thread::sleep(PAUSE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn models_are_listed_in_two_forms() {
+        let openai = json!({"data": [{"id": "a"}, {"id": 1}, {}, {"id": "b"}]});
+        assert_eq!(listed(&openai, Dialect::SglangGenerate), ["a", "b"]);
+        let ollama = json!({"models": [{"name": "a:latest", "model": "a:latest"}]});
+        assert_eq!(listed(&ollama, Dialect::OllamaChat), ["a:latest"]);
+        for none in [json!(null), json!([]), json!({"data": {}})] {
+            assert!(listed(&none, Dialect::OpenaiChat).is_empty());
+        }
     }
 }
