@@ -32,15 +32,11 @@ fn headline(page: &mut Page, summary: &Summary) {
             count(asked.output_tokens.into())
         ),
     );
-    page.words(
-        "target",
-        &format!(
-            "{} ({}, model {}{stream})",
-            escape(&target.url),
-            target.dialect,
-            escape(&target.model)
-        ),
-    );
+    let model = match target.model.as_str() {
+        "" => String::new(),
+        model => format!(", model {}", escape(model)),
+    };
+    page.words("target", &format!("{} ({}{model}{stream})", escape(&target.url), target.dialect));
     if let Some(tls) = &target.tls {
         tls_line(page, tls);
     }

@@ -25,8 +25,12 @@ fn workload(load: Load) -> Workload {
             endpoints: vec![server("http://127.0.0.1:8000")],
             tls: Tls::default(),
             dialect: Dialect::OpenaiChat,
+            template: None,
             model: "tiny\x1b[2J".into(),
             stream: true,
+            force_length: true,
+            return_token_ids: false,
+            continuous_usage: false,
             headers: Vec::new(),
             extra_body: serde_json::Map::new(),
         },
@@ -311,4 +315,12 @@ fn colour_is_used_only_where_it_is_allowed() {
     assert!(coloured.contains("\x1b[1;32mvalid\x1b[0m"));
     let plain = coloured.replace("\x1b[1;32m", "").replace("\x1b[0m", "");
     assert_eq!(plain, console(&summary, 100, false));
+}
+
+#[test]
+fn a_target_without_a_model_names_none() {
+    let mut asked = workload(closed());
+    asked.target.model.clear();
+    let summary = summarize(&asked, &facts(), (0..100).map(|i| row(i, 0)));
+    has(&report(&summary), &["http://127.0.0.1:8000 (openai-chat)"]);
 }
