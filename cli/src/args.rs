@@ -282,6 +282,17 @@ mod tests {
     }
 
     #[test]
+    fn the_help_names_every_dialect() {
+        let command = Cli::command();
+        let run = command.find_subcommand("run").unwrap();
+        let option = run.get_arguments().find(|one| one.get_id() == "dialect").unwrap();
+        let help = option.get_help().unwrap().to_string();
+        for dialect in tokclock_engine::workload::Dialect::ALL {
+            assert!(help.contains(dialect.as_str()), "{dialect}");
+        }
+    }
+
+    #[test]
     fn a_switch_of_the_file_can_be_turned_off_again() {
         assert_eq!(parse_options(&["--chunks"]).chunks, Some(true));
         assert_eq!(parse_options(&["--chunks=false"]).chunks, Some(false));

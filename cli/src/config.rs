@@ -21,11 +21,13 @@ pub(crate) struct Options {
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_more")]
     pub(crate) url: Vec<String>,
 
-    /// API spoken with the server: openai-chat, openai-completions [default: openai-chat]
+    /// API spoken with the server: openai-chat, openai-completions, openai-responses,
+    /// openai-embeddings, anthropic-messages, sglang-generate, tgi-generate, triton-generate,
+    /// llamacpp-completion, ollama-chat, ollama-generate, template [default: openai-chat]
     #[arg(long, value_name = "NAME", help_heading = "Target")]
     pub(crate) dialect: Option<String>,
 
-    /// Model to ask for [default: the first that /v1/models lists]
+    /// Model to ask for [default: the first that the server lists]
     #[arg(long, value_name = "NAME", help_heading = "Target")]
     pub(crate) model: Option<String>,
 
@@ -57,6 +59,50 @@ pub(crate) struct Options {
         help_heading = "Target"
     )]
     pub(crate) no_stream: Option<bool>,
+
+    /// File that describes an API of its own: what requests say, where in answers what lies
+    #[arg(long, value_name = "FILE", help_heading = "Target")]
+    pub(crate) template: Option<PathBuf>,
+
+    /// File whose first line is the API key; only its path is saved
+    #[arg(long, value_name = "FILE", help_heading = "Target")]
+    pub(crate) api_key_file: Option<PathBuf>,
+
+    /// Send the greatest length alone, for servers that refuse min_tokens and ignore_eos
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        hide_possible_values = true,
+        help_heading = "Target"
+    )]
+    pub(crate) no_force_length: Option<bool>,
+
+    /// Ask for the ids of the tokens in each event (vLLM, llama.cpp): they count its tokens
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        hide_possible_values = true,
+        help_heading = "Target"
+    )]
+    pub(crate) return_token_ids: Option<bool>,
+
+    /// Ask for the count of tokens in each event (vLLM): it counts its tokens
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        hide_possible_values = true,
+        help_heading = "Target"
+    )]
+    pub(crate) continuous_usage: Option<bool>,
 
     /// Closed loop: so many users, each with one request at a time [default: 8]
     #[arg(long, short = 'c', value_name = "N", help_heading = "Load")]
@@ -312,9 +358,7 @@ impl Options {
     /// Reads the text of a TOML file; an error begins with its place, as in `:3: unknown field`.
     fn parse(text: &str) -> Result<Self, String> {
         toml::from_str(text).map_err(|error| {
-            let line = error.span().map_or(1, |span| {
-                text.as_bytes().iter().take(span.start).filter(|&&byte| byte == b'\n').count() + 1
-            });
+            let line = line_of(text, &error);
             // The list of all fields is the help's business, and the value may be a secret.
             let message = error.message();
             let message = match message.split_once(", expected one of") {
@@ -341,6 +385,11 @@ impl Options {
             extra_body: self.extra_body.or(file.extra_body),
             wait_ready: self.wait_ready.or(file.wait_ready),
             no_stream: self.no_stream.or(file.no_stream),
+            template: self.template.or(file.template),
+            api_key_file: self.api_key_file.or(file.api_key_file),
+            no_force_length: self.no_force_length.or(file.no_force_length),
+            return_token_ids: self.return_token_ids.or(file.return_token_ids),
+            continuous_usage: self.continuous_usage.or(file.continuous_usage),
             concurrency: self.concurrency.or(file.concurrency),
             rate: self.rate.or(file.rate),
             arrival: self.arrival.or(file.arrival),
@@ -420,11 +469,20 @@ impl Options {
             (self.reactors, self.cpus) = (None, None);
         }
         // A key is given in one way only, so that a redacted one can be given in another.
-        if above.api_key_env.is_some() {
-            self.header.retain(|header| !secret::is_authorization(header));
+        let dialect = above.dialect.as_deref().or(self.dialect.as_deref());
+        let key = secret::key_header(dialect);
+        if above.api_key_env.is_some() || above.api_key_file.is_some() {
+            (self.api_key_env, self.api_key_file) = (None, None);
+            self.header.retain(|header| !secret::is_named(header, key));
         }
-        if above.header.iter().any(|header| secret::is_authorization(header)) {
-            self.api_key_env = None;
+        if above.header.iter().any(|header| secret::is_named(header, key)) {
+            (self.api_key_env, self.api_key_file) = (None, None);
+        }
+        if above.template.is_some() {
+            self.dialect = None;
+        }
+        if above.dialect.as_deref().is_some_and(|dialect| dialect.trim() != "template") {
+            self.template = None;
         }
     }
 }
@@ -443,10 +501,17 @@ fn one_or_more<'de, D: serde::Deserializer<'de>>(value: D) -> Result<Vec<String>
     })
 }
 
+/// The line of a TOML file that an error is about, from 1.
+pub(crate) fn line_of(text: &str, error: &toml::de::Error) -> usize {
+    error.span().map_or(1, |span| {
+        text.as_bytes().iter().take(span.start).filter(|&&byte| byte == b'\n').count() + 1
+    })
+}
+
 /// Whether a line of a TOML file may hold a secret: an error about it must not quote it.
 fn line_is_secret(text: &str, line: usize) -> bool {
     let key = text.lines().nth(line.saturating_sub(1)).unwrap_or("").split('=').next();
-    key.is_none_or(|key| matches!(key.trim(), "header" | "api-key-env"))
+    key.is_none_or(|key| matches!(key.trim(), "header" | "api-key-env" | "api-key-file"))
 }
 
 #[cfg(test)]
@@ -503,6 +568,32 @@ mod tests {
         let file = Options { api_key_env: Some("KEY".to_owned()), ..Options::default() };
         let typed = Options { header: vec!["authorization: x".to_owned()], ..Options::default() };
         assert_eq!(typed.over(file).api_key_env, None);
+    }
+
+    #[test]
+    fn a_key_is_given_in_one_way_whatever_header_carries_it() {
+        let file = || Options {
+            dialect: Some("anthropic-messages".to_owned()),
+            header: vec!["X-Api-Key: <redacted>".to_owned(), "Authorization: a".to_owned()],
+            api_key_env: Some("KEY".to_owned()),
+            ..Options::default()
+        };
+        let typed = Options { api_key_file: Some("key".into()), ..Options::default() };
+        let both = typed.over(file());
+        assert_eq!(both.header, ["Authorization: a"]);
+        assert_eq!((both.api_key_env, both.api_key_file), (None, Some("key".into())));
+        let typed = Options { header: vec!["x-api-key: b".to_owned()], ..Options::default() };
+        assert_eq!(typed.over(file()).api_key_env, None);
+    }
+
+    #[test]
+    fn a_template_and_another_dialect_replace_each_other() {
+        let template = || Options { template: Some("a.toml".into()), ..Options::default() };
+        let dialect = || Options { dialect: Some("ollama-chat".into()), ..Options::default() };
+        let both = template().over(dialect());
+        assert_eq!((both.dialect, both.template), (None, Some("a.toml".into())));
+        let both = dialect().over(template());
+        assert_eq!((both.dialect, both.template), (Some("ollama-chat".into()), None));
     }
 
     #[test]

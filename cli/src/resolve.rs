@@ -2,6 +2,7 @@
 //! so that it can be run again.
 
 mod load;
+mod target;
 mod wire;
 
 use std::collections::hash_map::RandomState;
@@ -9,18 +10,17 @@ use std::fmt::Display;
 use std::hash::BuildHasher;
 use std::str::FromStr;
 
-use serde_json::{Map, Value};
-use tokclock_engine::run::{Asked, Located, Way};
+use tokclock_engine::run::{Asked, Located, Way, settle_paths};
 use tokclock_engine::workload::{
     Client, Close, Content, Dialect, Limits, Load, Objectives, Sizes, Stamps, Stop, Target, Tls,
     Tokenizer, Workload,
 };
-use url::Url;
 
 use crate::config::Options;
 use crate::exit::Failure;
 use crate::values::{CpuList, Deadline, Length, Share, Span};
 use crate::{cpus, secret};
+use target::Api;
 
 /// Input tokens of a prompt unless `--isl` says otherwise.
 const ISL: Length = Length(128);
@@ -40,21 +40,18 @@ const SEED_MAX: u64 = (1 << 53) - 1;
 pub(crate) struct Draft {
     /// The options with everything filled in.
     options: Options,
-    /// The API.
-    pub(crate) dialect: Dialect,
+    /// The API and how it is spoken.
+    pub(crate) api: Api,
     /// How servers are reached.
     pub(crate) way: Way,
     /// How TLS is spoken.
     pub(crate) tls: Tls,
-    /// Headers of every request. Values may be secret.
-    pub(crate) headers: Vec<(String, String)>,
     /// How long to wait for the server, ns.
     pub(crate) wait_ready_ns: Option<u64>,
     /// Share of failures that is allowed.
     pub(crate) max_error_rate: Share,
     /// Remarks for the user.
     pub(crate) notes: Vec<String>,
-    extra_body: Map<String, Value>,
     load: Load,
     stop: Stop,
     content: Content,
@@ -72,31 +69,22 @@ impl Draft {
     /// # Errors
     /// A usage error that names the option and says what to do.
     pub(crate) fn new(options: Options, allowed: &[usize]) -> Result<Self, Failure> {
-        for url in &options.url {
-            check_url(url)?;
-        }
         let mut filled = options;
         let mut notes = Vec::new();
-        let content = content(&mut filled)?;
+        let api = target::resolve(&mut filled, &mut notes)?;
+        let content = content(&mut filled, api.dialect, &mut notes)?;
         let (load, stop) = load::resolve(&mut filled, &mut notes)?;
         let client = client(&mut filled, allowed, load::reactors_needed(&load, &content))?;
         let seed = *filled.seed.get_or_insert_with(draw);
         if seed > SEED_MAX {
             return Err(Failure::usage(format!("--seed {seed} is above {SEED_MAX}")));
         }
-        let mut headers = secret::parse_headers(&filled.header)?;
-        if let Some(variable) = &filled.api_key_env {
-            let value = std::env::var(variable).ok();
-            secret::add_api_key(&mut headers, variable, value.as_deref())?;
-        }
         let name = filled.name.get_or_insert_with(|| NAME.to_owned());
         check_name(name)?;
         Ok(Self {
-            dialect: word(&mut filled.dialect, "openai-chat")?,
-            headers,
+            api,
             wait_ready_ns: filled.wait_ready.map(Span::ns),
             max_error_rate: *filled.max_error_rate.get_or_insert(Share::from_percent(5.0)),
-            extra_body: extra_body(filled.extra_body.as_deref())?,
             objectives: objectives(&mut filled)?,
             limits: limits(&mut filled),
             sizes: wire::sizes(&filled)?,
@@ -108,10 +96,7 @@ impl Draft {
             content,
             client,
             seed,
-            options: {
-                filled.no_stream.get_or_insert(false);
-                filled
-            },
+            options: filled,
         })
     }
 
@@ -138,8 +123,8 @@ impl Draft {
     pub(crate) fn asked<'a>(&'a self, server: &'a Located) -> Asked<'a> {
         Asked {
             endpoint: &server.endpoint,
-            dialect: self.dialect,
-            headers: &self.headers,
+            dialect: self.api.dialect,
+            headers: &self.api.headers,
             tls: &self.tls,
         }
     }
@@ -147,16 +132,23 @@ impl Draft {
     /// The workload, now that the server has an address and a model.
     #[must_use]
     pub(crate) fn workload(&self, servers: &[Located], model: &str) -> Workload {
+        let api = &self.api;
+        let mut target = Target {
+            endpoints: servers.iter().map(|server| server.endpoint.clone()).collect(),
+            tls: self.tls.clone(),
+            dialect: api.dialect,
+            template: api.template.clone(),
+            model: model.to_owned(),
+            stream: api.stream,
+            force_length: api.force_length,
+            return_token_ids: api.return_token_ids,
+            continuous_usage: api.continuous_usage,
+            headers: api.headers.clone(),
+            extra_body: api.extra_body.clone(),
+        };
+        settle_paths(&mut target);
         Workload {
-            target: Target {
-                endpoints: servers.iter().map(|server| server.endpoint.clone()).collect(),
-                tls: self.tls.clone(),
-                dialect: self.dialect,
-                model: model.to_owned(),
-                stream: self.options.no_stream != Some(true),
-                headers: self.headers.clone(),
-                extra_body: self.extra_body.clone(),
-            },
+            target,
             load: self.load,
             stop: self.stop,
             content: self.content.clone(),
@@ -175,7 +167,7 @@ impl Draft {
     /// If a value cannot be written as TOML.
     pub(crate) fn run_toml(&self, model: &str) -> Result<String, Failure> {
         let saved = Options {
-            model: Some(model.to_owned()),
+            model: (!model.is_empty()).then(|| model.to_owned()),
             header: secret::redact(&self.options.header),
             ..self.options.clone()
         };
@@ -186,27 +178,39 @@ impl Draft {
     }
 }
 
-/// Chooses the model: the one asked for if the server lists it, else the first that it lists.
+/// Chooses the model: the one asked for if the server lists it, else the first that it lists, or
+/// none at all (an empty name) where the dialect does without.
 ///
 /// `listed` is what the server listed, or why it could not be read.
 ///
 /// # Errors
 /// If there is none to choose, or the server has others only.
 pub(crate) fn model(
+    dialect: Dialect,
     asked: Option<&str>,
     listed: Result<Vec<String>, String>,
 ) -> Result<String, Failure> {
     /// More names than this would not be one clear line.
     const SHOWN_MAX: usize = 8;
-    match (asked, listed) {
-        (None, Err(error)) => Err(Failure::could_not_run(format!(
-            "cannot ask the server for its models ({error}): name one with --model"
-        ))),
-        (None, Ok(listed)) => listed.into_iter().next().ok_or_else(|| {
-            Failure::could_not_run("the server lists no model: name one with --model")
-        }),
-        (Some(asked), Ok(listed))
-            if !listed.is_empty() && !listed.iter().any(|model| model == asked) =>
+    let Some(asked) = asked else {
+        return match listed.map(|listed| listed.into_iter().next()) {
+            Ok(Some(first)) => Ok(first),
+            _ if !dialect.needs_model() => Ok(String::new()),
+            Ok(None) => {
+                Err(Failure::could_not_run("the server lists no model: name one with --model"))
+            }
+            Err(error) => Err(Failure::could_not_run(format!(
+                "cannot ask the server for its models ({error}): name one with --model"
+            ))),
+        };
+    };
+    // Anthropic takes other names than those that it lists; Ollama takes them without their tag.
+    let is_asked = |model: &String| model == asked || model.strip_suffix(":latest") == Some(asked);
+    match listed {
+        Ok(listed)
+            if !listed.is_empty()
+                && dialect != Dialect::AnthropicMessages
+                && !listed.iter().any(is_asked) =>
         {
             let mut names = listed.iter().take(SHOWN_MAX).cloned().collect::<Vec<_>>().join(", ");
             if listed.len() > SHOWN_MAX {
@@ -216,7 +220,7 @@ pub(crate) fn model(
                 "the server has no model `{asked}`, it has: {names}"
             )))
         }
-        (Some(asked), _) => Ok(asked.to_owned()),
+        _ => Ok(asked.to_owned()),
     }
 }
 
@@ -224,31 +228,6 @@ pub(crate) fn model(
 #[must_use]
 pub(crate) fn draw() -> u64 {
     RandomState::new().hash_one(std::process::id()) & SEED_MAX
-}
-
-fn check_url(text: &str) -> Result<(), Failure> {
-    // The text is not shown before it is known to hold no password.
-    let url = Url::parse(text).map_err(|error| {
-        Failure::usage(format!("the URL is not valid ({error}): give one such as http://host:8000"))
-    })?;
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err(Failure::usage(
-            "the URL holds a user name or password: use --header or --api-key-env instead",
-        ));
-    }
-    match url.scheme() {
-        "http" | "https" => {}
-        scheme => {
-            return Err(Failure::usage(format!(
-                "`{scheme}://` is no address that tokclock speaks to: give one such as \
-                 http://host:8000"
-            )));
-        }
-    }
-    if url.fragment().is_some() {
-        return Err(Failure::usage("the URL has a fragment, which no server sees: drop it"));
-    }
-    Ok(())
 }
 
 fn check_name(name: &str) -> Result<(), Failure> {
@@ -273,15 +252,27 @@ where
     text.parse().map_err(|error| Failure::usage(format!("--{error}")))
 }
 
-fn content(options: &mut Options) -> Result<Content, Failure> {
+fn content(
+    options: &mut Options,
+    dialect: Dialect,
+    notes: &mut Vec<String>,
+) -> Result<Content, Failure> {
     let tokenizer = match &options.tokenizer {
         Some(name) => name.parse().map_err(|error| Failure::usage(format!("--{error}")))?,
         // Not written down: a tokenizer that was chosen counts answers too.
         None => Tokenizer::O200kBase,
     };
+    let output_tokens = if dialect.generates() {
+        options.osl.get_or_insert(OSL).0
+    } else {
+        if options.osl.take().is_some() {
+            notes.push(format!("{dialect} generates nothing: --osl is ignored"));
+        }
+        0
+    };
     Ok(Content {
         input_tokens: options.isl.get_or_insert(ISL).0,
-        output_tokens: options.osl.get_or_insert(OSL).0,
+        output_tokens,
         tokenizer,
         tokenizer_chosen: options.tokenizer.is_some(),
     })
@@ -339,21 +330,6 @@ fn limits(options: &mut Options) -> Limits {
         first_token_ns: options.first_token_timeout.get_or_insert(NONE).ns(),
         idle_ns: options.idle_timeout.get_or_insert(NONE).ns(),
     }
-}
-
-fn extra_body(json: Option<&str>) -> Result<Map<String, Value>, Failure> {
-    let Some(json) = json else { return Ok(Map::new()) };
-    let members: Map<String, Value> = serde_json::from_str(json).map_err(|error| {
-        Failure::usage(format!(
-            "--extra-body is no JSON object such as '{{\"temperature\": 0}}': {error}"
-        ))
-    })?;
-    for (member, flag) in [("stream", "--no-stream"), ("model", "--model")] {
-        if members.contains_key(member) {
-            return Err(Failure::usage(format!("--extra-body sets `{member}`: use {flag}")));
-        }
-    }
-    Ok(members)
 }
 
 #[cfg(test)]

@@ -83,7 +83,8 @@ impl Stage {
             Err(error) if error.is_no_answer() => return Err(failed(&error)),
             listed => listed.map_err(|error| error.to_string()),
         };
-        let model = resolve::model(draft.options().model.as_deref(), listed)?;
+        let dialect = draft.api.dialect;
+        let model = resolve::model(dialect, draft.options().model.as_deref(), listed)?;
         let workload = draft.workload(&located, &model);
         let notes = engine::check(&workload).map_err(|error| failed(&error))?;
         for note in draft.notes.iter().chain(&notes) {
@@ -127,7 +128,7 @@ impl Stage {
 }
 
 fn locate_all(draft: &Draft, urls: &[String]) -> Result<Vec<Located>, Failure> {
-    let locate = |url: &String| engine::locate(url, draft.dialect, &draft.way);
+    let locate = |url: &String| engine::locate(url, draft.api.dialect, &draft.way);
     urls.iter().map(locate).collect::<Result<_, _>>().map_err(|error| failed(&error))
 }
 

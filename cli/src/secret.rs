@@ -1,6 +1,11 @@
 //! Headers and keys that must not be seen: what counts as secret, how it is left out of files and
 //! errors.
 
+use std::io::Read;
+use std::path::Path;
+
+use tokclock_engine::workload::Dialect;
+
 use crate::exit::Failure;
 
 /// What stands in a saved file for a value that was left out. It refuses to be sent.
@@ -18,10 +23,17 @@ pub(crate) fn is_secret(name: &str) -> bool {
         || ["token", "secret", "key", "password"].iter().any(|word| name.contains(word))
 }
 
-/// Whether a `K: V` header carries the key that `--api-key-env` would.
+/// The name of the header that carries the key in the dialect of this name.
 #[must_use]
-pub(crate) fn is_authorization(header: &str) -> bool {
-    header.split(':').next().is_some_and(|name| name.trim().eq_ignore_ascii_case("authorization"))
+pub(crate) fn key_header(dialect: Option<&str>) -> &'static str {
+    let dialect = dialect.and_then(|name| name.parse().ok()).unwrap_or(Dialect::OpenaiChat);
+    dialect.key_header().0
+}
+
+/// Whether a `K: V` header has this name.
+#[must_use]
+pub(crate) fn is_named(header: &str, name: &str) -> bool {
+    header.split(':').next().is_some_and(|theirs| theirs.trim().eq_ignore_ascii_case(name))
 }
 
 /// Headers for a saved file: as given, without values that may be secret.
@@ -63,8 +75,7 @@ fn parse_header(place: usize, header: &str) -> Result<(String, String), Failure>
         )));
     };
     let (name, value) = (name.trim(), value.trim());
-    let in_name = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
-    if name.is_empty() || !name.chars().all(in_name) {
+    if !is_name(name) {
         return Err(Failure::usage(format!(
             "--header number {place} has no valid name: write it as --header 'Name: value'"
         )));
@@ -75,31 +86,39 @@ fn parse_header(place: usize, header: &str) -> Result<(String, String), Failure>
              give it again with --header '{name}: ...' or use --api-key-env"
         )));
     }
-    if value.is_empty() || value.chars().any(|c| c.is_control() && c != '\t') {
-        return Err(Failure::usage(format!(
-            "--header `{name}` has an empty value or one with control characters"
-        )));
-    }
-    if OURS.contains(&name.to_ascii_lowercase().as_str()) {
-        return Err(Failure::usage(format!(
-            "--header `{name}` is set by tokclock itself: drop it"
-        )));
-    }
+    check_header(name, value)
+        .map_err(|reason| Failure::usage(format!("--header `{name}` {reason}")))?;
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// Adds the header that carries the API key in environment variable `variable`.
-///
-/// Both dialects of this version take `Authorization: Bearer`.
+fn is_name(name: &str) -> bool {
+    let in_name = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+    !name.is_empty() && name.chars().all(in_name)
+}
+
+/// Checks a header that may be sent.
 ///
 /// # Errors
-/// A usage error if the variable is unset, empty or unfit for a header, or if there is such a
-/// header already. The key never shows; nor does a name that could be a key given by mistake.
-pub(crate) fn add_api_key(
-    headers: &mut Vec<(String, String)>,
-    variable: &str,
-    value: Option<&str>,
-) -> Result<(), Failure> {
+/// What is wrong with it, to follow its name. The value is not shown.
+pub(crate) fn check_header(name: &str, value: &str) -> Result<(), &'static str> {
+    if !is_name(name) {
+        return Err("is no name of a header");
+    }
+    if value.is_empty() || value.chars().any(|c| c.is_control() && c != '\t') {
+        return Err("has an empty value or one with control characters");
+    }
+    if OURS.contains(&name.to_ascii_lowercase().as_str()) {
+        return Err("is set by tokclock itself: drop it");
+    }
+    Ok(())
+}
+
+/// The API key in environment variable `variable`, whose value is given.
+///
+/// # Errors
+/// A usage error if the variable is unset, empty or unfit for a header. The key never shows; nor
+/// does a name that could be a key given by mistake.
+pub(crate) fn key_of_variable(variable: &str, value: Option<&str>) -> Result<String, Failure> {
     let shown = if variable.chars().all(|c| c.is_ascii_uppercase() || c == '_') {
         format!("environment variable {variable}")
     } else {
@@ -115,12 +134,57 @@ pub(crate) fn add_api_key(
             "--api-key-env: {shown} holds blanks or characters that no header can carry"
         )));
     }
-    if headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) {
-        return Err(Failure::usage(
-            "--api-key-env and --header 'Authorization: ...' both give a key: keep one",
-        ));
+    Ok(key.to_owned())
+}
+
+/// The API key in the first line of a file.
+///
+/// # Errors
+/// A usage error if there is none that a header can carry. Neither what the file holds is shown nor
+/// its path, which could be a key given by mistake.
+pub(crate) fn key_of_file(path: &Path) -> Result<String, Failure> {
+    /// Longer than any key, shorter than a device that never ends.
+    const KEY_BYTES_MAX: u64 = 64 << 10;
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)
+        .and_then(|file| file.take(KEY_BYTES_MAX).read_to_end(&mut bytes))
+        .map_err(|error| {
+            Failure::usage(format!(
+                "--api-key-file: cannot read the file ({error}); it takes the path of a file, not \
+                 a key"
+            ))
+        })?;
+    let line = bytes.split(|&byte| byte == b'\n').next().unwrap_or_default().trim_ascii();
+    if line.is_empty() {
+        return Err(Failure::usage("--api-key-file: the first line of the file is empty"));
     }
-    headers.push(("Authorization".to_owned(), format!("Bearer {key}")));
+    match std::str::from_utf8(line) {
+        Ok(key) if key.chars().all(|c| c.is_ascii_graphic()) => Ok(key.to_owned()),
+        _ => Err(Failure::usage(
+            "--api-key-file: the first line of the file holds blanks or characters that no header \
+             can carry",
+        )),
+    }
+}
+
+/// Adds the header that carries the API key, as the dialect has it. `flag` is the option that gave
+/// it.
+///
+/// # Errors
+/// A usage error if there is such a header already.
+pub(crate) fn add_key(
+    headers: &mut Vec<(String, String)>,
+    dialect: Dialect,
+    flag: &str,
+    key: &str,
+) -> Result<(), Failure> {
+    let (name, before) = dialect.key_header();
+    if headers.iter().any(|(theirs, _)| theirs.eq_ignore_ascii_case(name)) {
+        return Err(Failure::usage(format!(
+            "{flag} and --header '{name}: ...' both give a key: keep one"
+        )));
+    }
+    headers.push((name.to_owned(), format!("{before}{key}")));
     Ok(())
 }
 
@@ -172,19 +236,48 @@ mod tests {
     }
 
     #[test]
-    fn the_key_goes_into_the_header_and_into_no_error() {
+    fn the_key_goes_into_the_header_of_the_dialect_and_into_no_error() {
+        let key = key_of_variable("MY_KEY", Some(" s3cret\n")).unwrap();
         let mut headers = Vec::new();
-        add_api_key(&mut headers, "MY_KEY", Some("s3cret")).unwrap();
+        add_key(&mut headers, Dialect::OllamaChat, "--api-key-env", &key).unwrap();
         assert_eq!(headers, [("Authorization".to_owned(), "Bearer s3cret".to_owned())]);
-        let twice = add_api_key(&mut headers, "MY_KEY", Some("s3cret")).unwrap_err();
+        let twice = add_key(&mut headers, Dialect::OpenaiChat, "--api-key-env", &key).unwrap_err();
         assert!(!twice.message.contains("s3cret"));
+        add_key(&mut headers, Dialect::AnthropicMessages, "--api-key-file", &key).unwrap();
+        assert_eq!(headers[1], ("x-api-key".to_owned(), "s3cret".to_owned()));
+        assert!(is_secret("x-api-key"));
     }
 
     #[test]
     fn a_key_in_the_place_of_a_name_is_not_shown() {
-        let error = add_api_key(&mut Vec::new(), "sk-s3cret", None).unwrap_err();
+        let error = key_of_variable("sk-s3cret", None).unwrap_err();
         assert!(!error.message.contains("s3cret"), "{error}");
-        let error = add_api_key(&mut Vec::new(), "OPENAI_API_KEY", None).unwrap_err();
+        let error = key_of_variable("OPENAI_API_KEY", None).unwrap_err();
         assert!(error.message.contains("OPENAI_API_KEY"), "{error}");
+        let error = key_of_file(Path::new("sk-s3cret")).unwrap_err();
+        assert!(error.message.contains("not a key") && !error.message.contains("s3cret"));
+    }
+
+    #[test]
+    fn the_key_of_a_file_is_its_first_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("key");
+        for (held, key) in [("  s3cret \r\nmore\n", Ok("s3cret")), ("s3cret", Ok("s3cret"))] {
+            std::fs::write(&path, held).unwrap();
+            assert_eq!(key_of_file(&path).as_deref().map_err(|error| error.code as u8), key);
+        }
+        let cases: [(&[u8], &str); 4] = [
+            (b"", "empty"),
+            (b"\ns3cret", "empty"),
+            (b"s3cret two", "blanks"),
+            (b"s3cret\xff", "blanks"),
+        ];
+        for (held, expected) in cases {
+            std::fs::write(&path, held).unwrap();
+            let error = key_of_file(&path).unwrap_err();
+            assert!(error.message.contains(expected), "{error}");
+            assert!(!error.message.contains("s3cret") && error.code as u8 == 2, "{error}");
+        }
+        assert!(key_of_file(dir.path()).unwrap_err().message.contains("cannot read"));
     }
 }

@@ -63,7 +63,7 @@ pub(super) fn reactors_needed(load: &Load, content: &Content) -> usize {
         Load::Closed { users, .. } => users.div_ceil(USERS_PER_CORE),
         Load::Open { rate, .. } => {
             // Finite and small: both factors are bounded.
-            (rate * f64::from(content.output_tokens) / EVENTS_PER_CORE).ceil() as u64
+            (rate * f64::from(content.output_tokens.max(1)) / EVENTS_PER_CORE).ceil() as u64
         }
     };
     usize::try_from(needed).unwrap_or(usize::MAX)

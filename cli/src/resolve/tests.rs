@@ -9,8 +9,14 @@ use crate::args::parse_options;
 
 const CPUS: [usize; 4] = [0, 1, 2, 3];
 
-fn server() -> Located {
-    locate("http://127.0.0.1:8000", Dialect::OpenaiChat, &Way::default()).unwrap()
+/// The server of a draft, or one like the embedded simulator.
+fn server(draft: &Draft) -> Located {
+    let url = draft.options().url.first().map_or("http://127.0.0.1:8000", String::as_str);
+    locate(url, draft.api.dialect, &Way::default()).unwrap()
+}
+
+fn of(draft: &Draft) -> Workload {
+    draft.workload(&[server(draft)], "m")
 }
 
 fn draft(options: &[&str]) -> Result<Draft, Failure> {
@@ -18,7 +24,7 @@ fn draft(options: &[&str]) -> Result<Draft, Failure> {
 }
 
 fn workload(options: &[&str]) -> Workload {
-    draft(options).unwrap().workload(&[server()], "m")
+    of(&draft(options).unwrap())
 }
 
 fn refusal(options: &[&str]) -> String {
@@ -34,7 +40,7 @@ fn again(draft: &Draft) -> Workload {
     let path = dir.path().join("run.toml");
     std::fs::write(&path, draft.run_toml("m").unwrap()).unwrap();
     let options = Options::read(&path).unwrap();
-    Draft::new(options, &CPUS).unwrap().workload(&[server()], "m")
+    of(&Draft::new(options, &CPUS).unwrap())
 }
 
 #[test]
@@ -121,10 +127,22 @@ fn contradictions_are_refused_with_what_to_do() {
         (&["--name", "../x"], "directory"),
         (&["--extra-body", "[1]"], "JSON object"),
         (&["--extra-body", "{\"stream\": false}"], "--no-stream"),
-        (&["http://host/#top"], "fragment"),
         (&["--connections", "shared"], "--connections `shared`: "),
         (&["ftp://host"], "http://host:8000"),
         (&["localhost:8000"], "http://host:8000"),
+        (&["http://host/#a"], "fragment"),
+        (&["http://host/?api_key=s3cret"], "`api_key`"),
+        (&["http://host/v1/messages"], "--dialect anthropic-messages"),
+        (&["http://host/api/generate", "--dialect", "sglang-generate"], "ollama-generate"),
+        (&["--dialect", "template"], "--template FILE"),
+        (&["--dialect", "ollama-chat", "--template", "x.toml"], "of its own"),
+        (&["--template", "no/such.toml"], "--template no/such.toml: "),
+        (&["--dialect", "triton-generate"], "--model"),
+        (&["--dialect", "triton-generate", "http://host"], "/v2/models/NAME"),
+        (&["--dialect", "tgi-generate", "--return-token-ids"], "llamacpp-completion"),
+        (&["--dialect", "llamacpp-completion", "--continuous-usage"], "openai-chat"),
+        (&["--continuous-usage", "--no-stream"], "--no-stream"),
+        (&["--api-key-env", "A", "--api-key-file", "b"], "keep one"),
         (&["not a url"], "http://host:8000"),
     ];
     for (options, expected) in cases {
@@ -151,10 +169,15 @@ fn run_toml_leads_to_the_same_workload() {
         &["--reactors", "2", "--stamps", "observed", "--close", "rst", "--timeout", "none"],
         &["http://127.0.0.1:8000", "--header", "X-Route: blue", "--extra-body", "{\"n\":1}"],
         &["--cpus", "2,0", "--idle-timeout", "3s", "--first-token-timeout", "9s"],
+        &["--no-force-length", "--return-token-ids", "--continuous-usage"],
+        &["--dialect", "openai-embeddings", "--osl", "9"],
+        &["--dialect", "triton-generate", "--model", "m", "http://127.0.0.1:1/p/?v=1"],
+        &["--dialect", "anthropic-messages", "--no-force-length=false"],
+        &["https://127.0.0.1/v1?api-version=1"],
     ];
     for options in cases {
         let draft = draft(options).unwrap();
-        assert_eq!(draft.workload(&[server()], "m"), again(&draft), "{options:?}");
+        assert_eq!(of(&draft), again(&draft), "{options:?}");
     }
 }
 
@@ -170,13 +193,15 @@ fn run_toml_repeats_neither_secrets_nor_the_directory() {
 fn a_run_without_a_seed_draws_one_and_writes_it_down() {
     let (one, two) = (draft(&[]).unwrap(), draft(&[]).unwrap());
     assert_ne!(one.options().seed, two.options().seed);
-    assert_eq!(one.options().seed, Some(one.workload(&[server()], "m").seed));
+    assert_eq!(one.options().seed, Some(of(&one).seed));
 }
 
 #[test]
 fn the_model_is_the_one_asked_for_or_the_first() {
-    let listed = || Ok(vec!["a".to_owned(), "b".to_owned()]);
+    let model = |asked, listed| model(Dialect::OpenaiChat, asked, listed);
+    let listed = || Ok(vec!["a".to_owned(), "b:latest".to_owned()]);
     assert_eq!(model(None, listed()).unwrap(), "a");
+    assert_eq!(model(Some("b:latest"), listed()).unwrap(), "b:latest");
     assert_eq!(model(Some("b"), listed()).unwrap(), "b");
     assert_eq!(model(Some("c"), Err("404".to_owned())).unwrap(), "c");
     let failure = model(Some("c"), listed()).unwrap_err();
@@ -184,6 +209,113 @@ fn the_model_is_the_one_asked_for_or_the_first() {
     assert!(failure.message.contains("a, b"), "{failure}");
     assert!(model(None, Ok(Vec::new())).is_err());
     assert!(model(None, Err("404".to_owned())).unwrap_err().message.contains("--model"));
+}
+
+#[test]
+fn some_dialects_do_without_a_model() {
+    for dialect in Dialect::ALL.iter().copied() {
+        let unnamed = [Ok(Vec::new()), Err("404".to_owned())].map(|one| model(dialect, None, one));
+        let needed = unnamed.iter().all(Result::is_err);
+        assert_eq!(needed, dialect.needs_model(), "{dialect}");
+        assert!(needed || unnamed.into_iter().all(|model| model == Ok(String::new())));
+    }
+    let listed = || Ok(vec!["a".to_owned()]);
+    assert!(model(Dialect::TgiGenerate, Some("b"), listed()).is_err());
+    assert_eq!(model(Dialect::AnthropicMessages, Some("b"), listed()), Ok("b".to_owned()));
+    let nameless = draft(&["--dialect", "sglang-generate"]).unwrap().run_toml("").unwrap();
+    assert!(!nameless.contains("model"), "{nameless}");
+}
+
+#[test]
+fn paths_are_settled_with_the_model_and_the_stream() {
+    let path = |options: &[&str]| workload(options).target.endpoints[0].path.clone();
+    let url = "http://127.0.0.1:1/p?v=1";
+    let triton = ["--dialect", "triton-generate", "--model", "m"];
+    assert_eq!(path(&[&triton[..], &[url]].concat()), "/p/v2/models/m/generate_stream?v=1");
+    assert_eq!(path(&["--dialect", "tgi-generate", "--no-stream", url]), "/p/generate?v=1");
+    assert_eq!(path(&["--dialect", "ollama-chat", url]), "/p/api/chat?v=1");
+    assert_eq!(path(&[url]), "/p/v1/chat/completions?v=1");
+}
+
+#[test]
+fn embeddings_neither_stream_nor_have_an_output() {
+    let options = ["--dialect", "openai-embeddings", "--osl", "9", "--no-stream=false"];
+    let draft = draft(&options).unwrap();
+    assert!(draft.notes.iter().any(|note| note.contains("--osl is ignored")));
+    let workload = of(&draft);
+    assert_eq!((workload.target.stream, workload.content.output_tokens), (false, 0));
+    assert_eq!(draft.options().osl, None);
+}
+
+#[test]
+fn a_length_that_cannot_be_forced_is_remarked_on() {
+    let notes = |options: &[&str]| draft(options).unwrap().notes;
+    assert!(notes(&["--dialect", "ollama-chat"])[0].contains("before --osl"));
+    assert!(notes(&["--dialect", "ollama-chat", "--no-force-length"]).is_empty());
+    assert!(notes(&["--dialect", "openai-embeddings"]).is_empty());
+    assert!(notes(&[]).is_empty());
+}
+
+#[test]
+fn an_api_brings_its_headers_unless_they_are_given() {
+    let headers = |options: &[&str]| workload(options).target.headers;
+    let anthropic = ["--dialect", "anthropic-messages"];
+    let own = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    assert_eq!(headers(&anthropic), [own("anthropic-version", "2023-06-01")]);
+    let newer = [&anthropic[..], &["--header", "Anthropic-Version: 2030-01-01"]].concat();
+    assert_eq!(headers(&newer), [own("Anthropic-Version", "2030-01-01")]);
+    assert!(headers(&[]).is_empty());
+}
+
+#[test]
+fn the_key_of_a_file_is_sent_and_only_its_path_is_saved() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("key");
+    std::fs::write(&path, "s3cret\n").unwrap();
+    let path = path.to_str().unwrap();
+    let draft = draft(&["--api-key-file", path]).unwrap();
+    let header = ("Authorization".to_owned(), "Bearer s3cret".to_owned());
+    assert_eq!(of(&draft).target.headers, [header]);
+    let saved = draft.run_toml("m").unwrap();
+    assert!(saved.contains(path) && !saved.contains("s3cret"), "{saved}");
+    assert_eq!(of(&draft), again(&draft));
+    let twice = refusal(&["--api-key-file", path, "--header", "authorization: Bearer s3cret"]);
+    assert!(twice.contains("keep one") && !twice.contains("s3cret"), "{twice}");
+}
+
+#[test]
+fn a_template_is_read_from_its_file_and_read_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("api.toml");
+    let path = path.to_str().unwrap();
+    let text = |body: &str| {
+        format!(
+            "path = \"/go\"\nbody = '{body}'\n[headers]\nX-A = \"1\"\nX-B = \"2\"\n[answer]\ntext = \"/t\"\n"
+        )
+    };
+    std::fs::write(path, text(r#"{"q": "{{prompt}}"}"#)).unwrap();
+    let draft = draft(&["--template", path, "--header", "x-a: 3"]).unwrap();
+    let workload = of(&draft);
+    assert_eq!(workload.target.dialect, Dialect::Template);
+    assert_eq!(workload.target.endpoints[0].path, "/go");
+    let own = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    assert_eq!(workload.target.headers, [own("x-a", "3"), own("X-B", "2")]);
+    assert_eq!(workload, again(&draft));
+    let more = refusal(&["--template", path, "--extra-body", "{\"a\": 1}"]);
+    assert!(more.contains("into its body"), "{more}");
+
+    let wrong = |content: &str, expected: &str| {
+        std::fs::write(path, content).unwrap();
+        let message = refusal(&["--template", path]);
+        assert!(message.contains(path) && message.contains(expected), "{message}");
+    };
+    wrong(&text(r#"{"q": 1}"#), "body: it has {{prompt}} 0 times");
+    wrong("path = \"/go\"\nboddy = 1\n", ":2: unknown field `boddy`");
+    wrong("path = \"/go\"\n", "missing field `body`");
+    wrong(&text(r#"{"q": "{{prompt}}"}"#).replace("X-A", "host"), "`host` is set by tokclock");
+    wrong(&text(r#"{"q": "{{prompt}}"}"#).replace("/t", "t"), "answer.text: ");
+    std::fs::write(path, text(r#"{"q": "{{prompt}}", "m": "{{model}}"}"#)).unwrap();
+    assert!(refusal(&["--template", path]).contains("say which with --model"));
 }
 
 proptest! {
@@ -208,6 +340,6 @@ proptest! {
             ..Options::default()
         };
         let draft = Draft::new(options, &CPUS).unwrap();
-        prop_assert_eq!(draft.workload(&[server()], "m"), again(&draft));
+        prop_assert_eq!(of(&draft), again(&draft));
     }
 }
