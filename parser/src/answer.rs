@@ -155,7 +155,7 @@ impl Answer {
         self.head = Head::default();
         self.sse.reset();
         self.lines.reset();
-        self.decoder.reset();
+        self.decoder.begin();
         self.collected.clear();
         (self.used, self.events) = (0, 0);
         (self.collected_in_part, self.done, self.truncated) = (false, false, false);

@@ -11,8 +11,25 @@ pub(super) struct Found<'a> {
     pub(super) fault: Option<Fault<'a>>,
     /// It is the dialect's terminal event: nothing of the answer follows.
     pub(super) done: bool,
+    /// What it is where it holds nothing of these.
+    pub(super) bare: Bare,
+    /// Its data alone does not say what it means, or nothing like it comes again: its shape is not
+    /// to be kept.
+    pub(super) single: bool,
     /// What may differ in an event that means the same.
     pub(super) spots: Spots<'a>,
+}
+
+/// What an event is that holds neither output nor how it ended.
+#[derive(Default)]
+pub(super) enum Bare {
+    /// Of no interest.
+    #[default]
+    Note,
+    /// A keep-alive.
+    Ping,
+    /// The dialect's terminator.
+    Done,
 }
 
 /// What one choice, or several taken together, holds.

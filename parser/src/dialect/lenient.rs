@@ -101,7 +101,7 @@ pub(super) fn fill<'de, T: Take<'de>>(
 }
 
 /// A field's name, copied only if it has escapes.
-struct Name<'de>(Cow<'de, str>);
+pub(super) struct Name<'de>(pub(super) Cow<'de, str>);
 
 impl<'de> Deserialize<'de> for Name<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -147,6 +147,15 @@ pub(super) fn lenient<'de, A: MapAccess<'de>, T: Take<'de>>(map: &mut A) -> Resu
     let mut value = T::default();
     map.next_value_seed(Fill(&mut value))?;
     Ok(value)
+}
+
+/// What is inside a value that was taken as it is written; nothing if it is absent.
+pub(super) fn inner<'a, T: Take<'a>>(json: &'a str) -> T {
+    let mut value = T::default();
+    match fill(json, &mut value) {
+        Ok(()) => value,
+        Err(_) => T::default(),
+    }
 }
 
 /// The count that `json` is, if it is one.

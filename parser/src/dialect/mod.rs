@@ -3,6 +3,7 @@
 //! All are lenient alike: a field that is null, absent, of another type or unknown changes nothing;
 //! of a name that is there twice the last counts.
 
+mod anthropic_messages;
 mod found;
 mod lenient;
 mod llamacpp_completion;
@@ -12,6 +13,10 @@ mod ollama_generate;
 mod openai;
 mod openai_chat;
 mod openai_completions;
+mod openai_embeddings;
+mod openai_responses;
+mod past;
+mod pointer;
 mod reading;
 mod sglang_generate;
 mod so_far;
@@ -19,10 +24,13 @@ mod template;
 #[cfg(test)]
 mod testing;
 mod tgi_generate;
+mod told;
+#[cfg(test)]
+mod trial;
 mod triton_generate;
 
 pub use reading::Decoder;
-pub use template::Template;
+pub use template::{Framing, PLACES_MAX, Places, Template, TemplateError};
 
 use std::sync::Arc;
 
@@ -58,12 +66,20 @@ pub enum Dialect {
 impl Dialect {
     /// Is its stream one JSON text per line?
     pub(crate) fn reads_lines(&self) -> bool {
-        matches!(self, Self::OllamaChat | Self::OllamaGenerate)
+        match self {
+            Self::OllamaChat | Self::OllamaGenerate => true,
+            Self::Template(template) => template.places().framing == Framing::Ndjson,
+            _ => false,
+        }
     }
 
     /// Has it no terminator, so that a complete body is a complete answer?
     pub(crate) fn ends_with_body(&self) -> bool {
-        matches!(self, Self::TritonGenerate)
+        match self {
+            Self::TritonGenerate => true,
+            Self::Template(template) => template.places().ends_with_body,
+            _ => false,
+        }
     }
 
     /// May every event repeat the text of those before it? Then what it means depends on them.

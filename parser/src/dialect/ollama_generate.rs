@@ -91,6 +91,7 @@ impl<'a> Outer<'a> {
             fault: self.error,
             done: self.done,
             spots: Spots { idle: [self.created_at, "", ""], ..Spots::default() },
+            ..Found::default()
         }
     }
 }

@@ -16,9 +16,7 @@ pub(super) fn read<'a, C: Take<'a> + Into<Choice<'a>>>(
 ) -> Result<Found<'a>, serde_json::Error> {
     let mut outer = Outer::<'a, C>::default();
     fill(json, &mut outer)?;
-    let fault = outer.error.or(outer
-        .is_error
-        .then_some(Fault { message: unescape(outer.message), code: code(outer.code) }));
+    let fault = outer.error.or(flat_fault(outer.object, outer.message, outer.code));
     let spots = Spots { idle: outer.idle, counts: outer.usage.written };
     let usage = outer.usage.known();
     Ok(Found { choice: outer.choices.all, usage, fault, spots, ..Found::default() })
@@ -29,8 +27,7 @@ struct Outer<'a, C> {
     choices: Choices<'a, C>,
     usage: Counts<'a>,
     error: Option<Fault<'a>>,
-    /// The older form of an error has `object: "error"` and its message beside it.
-    is_error: bool,
+    object: &'a str,
     message: &'a str,
     code: &'a str,
     /// Fields that mean nothing and differ between responses, or between all events.
@@ -40,8 +37,8 @@ struct Outer<'a, C> {
 impl<C> Default for Outer<'_, C> {
     fn default() -> Self {
         let (choices, usage) = (Choices::default(), Counts::default());
-        let (message, code, idle) = Default::default();
-        Self { choices, usage, error: None, is_error: false, message, code, idle }
+        let (object, message, code, idle) = Default::default();
+        Self { choices, usage, error: None, object, message, code, idle }
     }
 }
 
@@ -51,7 +48,7 @@ impl<'de, C: Take<'de> + Into<Choice<'de>>> Take<'de> for Outer<'de, C> {
             "choices" => map.next_value_seed(Fill(&mut self.choices))?,
             "usage" => map.next_value_seed(Fill(&mut self.usage))?,
             "error" => self.error = fault(raw(map)?),
-            "object" => self.is_error = raw_string(map)? == "error",
+            "object" => self.object = raw_string(map)?,
             "message" => self.message = raw_string(map)?,
             "code" => self.code = raw(map)?,
             "id" => self.idle[0] = raw(map)?,
@@ -89,7 +86,7 @@ impl<'de, C: Take<'de> + Into<Choice<'de>>> Take<'de> for Choices<'de, C> {
 
 /// The `usage` object.
 #[derive(Default)]
-struct Counts<'a> {
+pub(super) struct Counts<'a> {
     usage: Usage,
     /// The numbers as they are written, by [`Count`].
     written: [&'a str; 5],
@@ -101,7 +98,7 @@ impl<'a> Counts<'a> {
         count(json)
     }
 
-    fn known(&self) -> Option<Usage> {
+    pub(super) fn known(&self) -> Option<Usage> {
         (self.usage != Usage::default()).then_some(self.usage)
     }
 }
@@ -130,10 +127,11 @@ impl<'de> Take<'de> for Counts<'de> {
     }
 }
 
+/// The parts of a count, as they are written.
 #[derive(Default)]
-struct Details<'a> {
-    reasoning: &'a str,
-    cached: &'a str,
+pub(super) struct Details<'a> {
+    pub(super) reasoning: &'a str,
+    pub(super) cached: &'a str,
 }
 
 impl<'de> Take<'de> for Details<'de> {
@@ -192,6 +190,12 @@ pub(super) fn fault(json: &str) -> Option<Fault<'_>> {
             Some(Fault { message, code: code(error.code).or_else(|| code(error.kind)) })
         }
     }
+}
+
+/// The older form of an error has `object: "error"` and its message beside it.
+pub(super) fn flat_fault<'a>(object: &str, message: &'a str, code: &'a str) -> Option<Fault<'a>> {
+    let is_error = object == "error";
+    is_error.then(|| Fault { message: unescape(message), code: self::code(code) })
 }
 
 #[derive(Default)]

@@ -2,11 +2,13 @@
 
 use std::borrow::Cow;
 
-use super::found::{Found, Pieces};
-use super::so_far::SoFar;
-use super::{Dialect, openai_chat, openai_completions};
-use super::{llamacpp_completion, ollama_chat, ollama_generate};
-use super::{sglang_generate, tgi_generate, triton_generate};
+use super::found::{Bare, Found, Pieces};
+use super::past::Past;
+use super::{
+    Dialect, anthropic_messages, llamacpp_completion, ollama_chat, ollama_generate, openai_chat,
+    openai_completions, openai_embeddings, openai_responses, sglang_generate, tgi_generate,
+    triton_generate,
+};
 use crate::event::{Event, Fault, Malformed, Note, Output, OutputKind, Tail, Usage};
 use crate::memory::Memory;
 use crate::shape::Spots;
@@ -24,8 +26,8 @@ pub struct Decoder {
     repaired: String,
     /// The counts of the event read last by JSON.
     usage: Usage,
-    /// What the response at hand held before, where events repeat it.
-    so_far: SoFar,
+    /// The events of this response before.
+    past: Past,
 }
 
 impl Decoder {
@@ -37,14 +39,13 @@ impl Decoder {
             joined: String::new(),
             repaired: String::new(),
             usage: Usage::default(),
-            so_far: SoFar::default(),
+            past: Past::default(),
         }
     }
 
-    /// Ready for the next response: what the events of the last one added up to is forgotten, but
-    /// not their shapes.
-    pub fn reset(&mut self) {
-        self.so_far.reset();
+    /// Another response begins. What events look like is still known.
+    pub fn begin(&mut self) {
+        self.past.begin();
     }
 
     /// Forgets the shapes of all events: the next one is read as JSON.
@@ -56,11 +57,12 @@ impl Decoder {
     /// for event streams has it.
     #[inline]
     pub fn event<'a>(&'a mut self, message: Message<'a>) -> Event<'a> {
-        if !message.name.is_empty() {
+        if message.name.is_empty() {
+            if message.data == DONE.as_bytes() {
+                return Event::Done;
+            }
+        } else if NAMES_ALONE.contains(&message.name) {
             return self.event_by_json(message);
-        }
-        if message.data == DONE.as_bytes() {
-            return Event::Done;
         }
         match self.memory.find(message.data) {
             Some(fit) => self.memory.event(fit),
@@ -84,11 +86,7 @@ impl Decoder {
     /// What a whole document means.
     pub fn document<'a>(&'a mut self, data: &'a [u8]) -> Event<'a> {
         let text = utf8(data, &mut self.repaired);
-        let read = match self.dialect {
-            Dialect::TgiGenerate => tgi_generate::document(text),
-            _ => self.dialect.read(text),
-        };
-        match read {
+        match self.dialect.read_document(text) {
             Ok(found) => judge(found, &mut self.joined, &mut self.usage),
             Err(error) => Event::Malformed(place(text, &error)),
         }
@@ -104,14 +102,14 @@ impl Decoder {
             _ => {}
         }
         let text = utf8(data, &mut self.repaired);
-        if text.trim_ascii() == DONE {
+        if text.trim_ascii() == DONE || self.dialect.ends_at(text) {
             return Event::Done;
         }
-        let mut spots = Spots::default();
-        let repeats = self.dialect.may_repeat();
-        let event = match self.dialect.read(text) {
-            Ok(mut found) if repeats => {
-                let tokens = self.so_far.subtract(&mut found);
+        let (mut spots, mut single) = (Spots::default(), true);
+        let event = match self.dialect.read(name, text, &mut self.past) {
+            Ok(mut found) if self.dialect.may_repeat() => {
+                // Its shape is not learned: the same bytes mean something else the next time.
+                let tokens = self.past.so_far.subtract(&mut found);
                 let event = judge(found, &mut self.joined, &mut self.usage);
                 match event {
                     Event::Output(output) if tokens.is_some() => {
@@ -121,7 +119,7 @@ impl Decoder {
                 }
             }
             Ok(found) => {
-                spots = found.spots;
+                (spots, single) = (found.spots, found.single);
                 judge(found, &mut self.joined, &mut self.usage)
             }
             // One router writes errors in the notation of its own language.
@@ -130,12 +128,10 @@ impl Decoder {
             Err(error) => Event::Malformed(place(text, &error)),
         };
         match event {
-            // The same bytes mean something else the next time.
-            _ if name.is_empty() && repeats => {}
-            _ if name.is_empty() => self.memory.learn(data, &event, &spots),
             Event::Fault(_) => {}
             _ if name == b"error" => return fault(text),
-            _ => {}
+            _ if single => {}
+            _ => self.memory.learn(data, &event, &spots),
         }
         event
     }
@@ -143,8 +139,17 @@ impl Decoder {
 
 const DONE: &str = "[DONE]";
 
+/// Names that say what an event means whatever its data is. Of any other event the data says it.
+const NAMES_ALONE: [&[u8]; 4] = [b"ping", b"error", b"tool_call_dispatch", b"reasoning_dispatch"];
+
 impl Dialect {
-    fn read<'a>(&self, json: &'a str) -> Result<Found<'a>, serde_json::Error> {
+    /// What the data of an event holds. Its name counts only where the data does not say its kind.
+    fn read<'a>(
+        &self,
+        name: &'a [u8],
+        json: &'a str,
+        past: &mut Past,
+    ) -> Result<Found<'a>, serde_json::Error> {
         match self {
             Self::OpenaiChat => openai_chat::decode(json),
             Self::SglangGenerate => sglang_generate::decode(json),
@@ -153,7 +158,29 @@ impl Dialect {
             Self::LlamacppCompletion => llamacpp_completion::decode(json),
             Self::OllamaChat => ollama_chat::decode(json),
             Self::OllamaGenerate => ollama_generate::decode(json),
-            _ => openai_completions::decode(json),
+            Self::OpenaiResponses => openai_responses::decode(name, json),
+            Self::OpenaiEmbeddings => openai_embeddings::decode(json),
+            Self::AnthropicMessages => anthropic_messages::decode(name, json, &mut past.counts),
+            Self::Template(template) => template.decode(json, &mut past.told),
+            Self::OpenaiCompletions => openai_completions::decode(json),
+        }
+    }
+
+    /// What a document holds, where that is not what an event holds.
+    fn read_document<'a>(&self, json: &'a str) -> Result<Found<'a>, serde_json::Error> {
+        match self {
+            Self::OpenaiResponses => openai_responses::document(json),
+            Self::AnthropicMessages => anthropic_messages::document(json),
+            Self::TgiGenerate => tgi_generate::document(json),
+            _ => self.read(b"", json, &mut Past::default()),
+        }
+    }
+
+    /// Is this data the line that ends a stream of this dialect? `[DONE]` ends it in any.
+    fn ends_at(&self, data: &str) -> bool {
+        match self {
+            Self::Template(template) => template.ends_at(data),
+            _ => false,
         }
     }
 }
@@ -189,6 +216,8 @@ fn judge<'a>(found: Found<'a>, joined: &'a mut String, storage: &'a mut Usage) -
         None if choice.finish.is_some() || usage.is_some() || found.done => {
             return Event::Tail(Tail { finish: choice.finish, usage, done: found.done });
         }
+        None if matches!(found.bare, Bare::Done) => return Event::Done,
+        None if matches!(found.bare, Bare::Ping) => return Event::Note(Note::Ping),
         None if choice.role => return Event::Note(Note::Role),
         None => return Event::Note(Note::Empty),
     };
