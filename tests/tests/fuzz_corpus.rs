@@ -3,12 +3,14 @@
 use std::fs;
 use std::path::Path;
 
+use tokclock_parser::dialect::Dialect;
+
 #[path = "../fuzz/src/lib.rs"]
 #[expect(unreachable_pub, reason = "a crate of its own when it is fuzzed")]
 mod fuzz;
 
 /// Each seed as it is, and cut short at every byte.
-fn replay(target: &str, check: fn(&[u8])) {
+fn replay(target: &str, check: impl Fn(&[u8])) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target);
     let mut seeds = 0;
     for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
@@ -47,4 +49,28 @@ fn every_seed_of_an_event_stream_holds() {
 #[test]
 fn every_seed_of_an_answer_holds() {
     replay("answer", fuzz::answer);
+}
+
+#[test]
+fn every_seed_of_a_dialect_holds() {
+    for (target, dialect) in [
+        ("openai_chat", Dialect::OpenaiChat),
+        ("openai_completions", Dialect::OpenaiCompletions),
+        ("openai_responses", Dialect::OpenaiResponses),
+        ("openai_embeddings", Dialect::OpenaiEmbeddings),
+        ("anthropic_messages", Dialect::AnthropicMessages),
+        ("sglang_generate", Dialect::SglangGenerate),
+        ("tgi_generate", Dialect::TgiGenerate),
+        ("triton_generate", Dialect::TritonGenerate),
+        ("llamacpp_completion", Dialect::LlamacppCompletion),
+        ("ollama_chat", Dialect::OllamaChat),
+        ("ollama_generate", Dialect::OllamaGenerate),
+    ] {
+        replay(target, |seed| fuzz::dialect(&dialect, seed));
+    }
+}
+
+#[test]
+fn every_seed_of_a_described_dialect_holds() {
+    replay("template", fuzz::template);
 }

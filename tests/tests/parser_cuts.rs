@@ -345,5 +345,9 @@ proptest! {
         fuzz::body(&input);
         fuzz::sse(&input);
         fuzz::answer(&input);
+        let body = wire.windows(4).position(|end| end == b"\r\n\r\n").map_or(0, |end| end + 4);
+        let input = [&[seed, seed], &wire[body.min(wire.len())..]].concat();
+        fuzz::dialect(&Dialect::OpenaiChat, &input);
+        fuzz::template(&input);
     }
 }

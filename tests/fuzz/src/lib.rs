@@ -4,9 +4,11 @@
 //! fuzz targets call these functions with what the fuzzer makes up; an ordinary test replays the
 //! corpus through them.
 
+use std::sync::Arc;
+
 use tokclock_parser::answer::{Answer, Limits, Settings};
 use tokclock_parser::body::{Body, Part};
-use tokclock_parser::dialect::Dialect;
+use tokclock_parser::dialect::{Decoder, Dialect, Places, Template};
 use tokclock_parser::head::{self, Framing};
 use tokclock_parser::sse::Sse;
 
@@ -106,17 +108,89 @@ pub fn answer(input: &[u8]) {
             _ => Dialect::OpenaiCompletions,
         },
         stream: choice & 2 == 0,
-        limits: match choice & 4 {
-            0 => Limits::default(),
-            _ => Limits { head_bytes: 256, event_bytes: 128, body_bytes: 192 },
-        },
+        limits: limits(choice & 4 != 0),
     };
+    same_in_any_pieces(&settings, wire, *seed);
+}
+
+/// Likewise in this dialect for the body of a response, whose kind the first byte chooses; and what
+/// an event means does not depend on which shapes are known.
+pub fn dialect(dialect: &Dialect, input: &[u8]) {
+    let [choice, seed, body @ ..] = input else { return };
+    let settings = Settings {
+        dialect: dialect.clone(),
+        stream: choice & 1 == 0,
+        limits: limits(choice & 2 != 0),
+    };
+    let kind = match choice >> 2 & 3 {
+        0 => "Content-Type: text/event-stream\r\n",
+        1 => "Content-Type: application/x-ndjson\r\n",
+        2 => "Content-Type: application/json\r\n",
+        _ => "",
+    };
+    let wire = [format!("HTTP/1.1 200 OK\r\n{kind}\r\n").as_bytes(), body].concat();
+    same_in_any_pieces(&settings, &wire, *seed);
+    same_without_shapes(dialect, body);
+}
+
+/// Likewise in a dialect that is described: the upper half of the first byte chooses how.
+pub fn template(input: &[u8]) {
+    let Some(choice) = input.first() else { return };
+    let one = |pointer: &str| vec![pointer.to_owned()];
+    let usual = Places {
+        text: vec!["/out/0/text".to_owned(), "/text".to_owned()],
+        reasoning: one("/out/0/think"),
+        tokens: one("/ids"),
+        input_tokens: one("/in"),
+        output_tokens: one("/n"),
+        finish: one("/why"),
+        done: one("/last"),
+        ..Places::default()
+    };
+    let places = match choice >> 4 & 7 {
+        0 => usual,
+        1 => Places { cumulative: true, ..usual },
+        2 => Places { text: one(""), done_line: Some("\"END\"".to_owned()), ..Places::default() },
+        3 => Places { text: one("/text"), finish: one("/text"), ..Places::default() },
+        4 => Places { done_line: Some("{\"text\":\"END\"}".to_owned()), ..usual },
+        5 => Places { tokens: one("/n"), text: one("/text/text"), error: one("/text"), ..usual },
+        6 => Places { text: one("/~0~1/"), cumulative: true, ends_with_body: true, ..usual },
+        _ => Places { text: one("/1"), done_line: Some("END".to_owned()), ..Places::default() },
+    };
+    let Ok(template) = Template::new(places) else { unreachable!("all of these are sound") };
+    dialect(&Dialect::Template(Arc::new(template)), input);
+}
+
+/// As they are, or so small that an input meets them.
+fn limits(small: bool) -> Limits {
+    match small {
+        false => Limits::default(),
+        true => Limits { head_bytes: 256, event_bytes: 128, body_bytes: 192 },
+    }
+}
+
+fn same_in_any_pieces(settings: &Settings, wire: &[u8], seed: u8) {
     let mut fresh = Answer::new(settings.clone());
     let one = answer_in_pieces(&mut fresh, wire, &[wire.len()]);
-    let pieces = split(wire.len(), *seed);
-    assert_eq!(answer_in_pieces(&mut Answer::new(settings), wire, &pieces), one);
+    let pieces = split(wire.len(), seed);
+    assert_eq!(answer_in_pieces(&mut Answer::new(settings.clone()), wire, &pieces), one);
     fresh.reset();
     assert_eq!(answer_in_pieces(&mut fresh, wire, &pieces), one);
+}
+
+/// The events of a stream, and each again: by a decoder that learns shapes and by one that forgets.
+fn same_without_shapes(dialect: &Dialect, body: &[u8]) {
+    let (mut learns, mut forgets) = (Decoder::new(dialect.clone()), Decoder::new(dialect.clone()));
+    let mut sse = Sse::new(1 << 20);
+    let mut left = body;
+    while let Ok(step) = sse.step(left) {
+        left = &left[step.used..];
+        let Some(message) = step.item else { break };
+        for _ in 0..2 {
+            forgets.forget();
+            assert_eq!(learns.event(message), forgets.event(message));
+        }
+    }
 }
 
 /// Everything an answer says about `wire`, when it comes in these pieces and then the peer closes.
