@@ -16,7 +16,7 @@ use crate::plan::random::{Purpose, Streams};
 use crate::record::Window;
 use crate::workload::{
     Address, Cancel, CancelAfter, Close, Connections, Dialect, Load, Overflow, Retries, Sizes,
-    Stamps, Target, Template, Workload,
+    Stamps, Target, TemplateError, Workload,
 };
 
 /// Counts tokens of a text.
@@ -68,6 +68,17 @@ pub(crate) struct ReactorSetup {
     pub(crate) seed: u64,
 }
 
+/// What a reactor cannot be told.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SetupError {
+    /// How TLS is spoken.
+    #[error(transparent)]
+    Tls(#[from] TlsFilesError),
+    /// How answers are read.
+    #[error(transparent)]
+    Template(#[from] TemplateError),
+}
+
 /// One server as a reactor sees it.
 pub(crate) struct Server {
     /// Where to connect, in the order in which they are tried.
@@ -114,7 +125,7 @@ impl ReactorSetup {
         number: u64,
         reactors: u64,
         cpu: core_affinity::CoreId,
-    ) -> Result<Self, TlsFilesError> {
+    ) -> Result<Self, SetupError> {
         let target = &workload.target;
         let is_closed = workload.load.is_closed();
         let (cap, overflow) = match workload.load {
@@ -123,7 +134,7 @@ impl ReactorSetup {
                 (max_in_flight.map(|all| share_of(all, number, reactors)), overflow)
             }
         };
-        let dialect = parser_dialect(target);
+        let dialect = parser_dialect(target)?;
         Ok(Self {
             reactor: number as u32,
             reactors: reactors as u32,
@@ -169,9 +180,9 @@ impl ReactorSetup {
 }
 
 /// How answers in the target's dialect are read.
-fn parser_dialect(target: &Target) -> tokclock_parser::dialect::Dialect {
+fn parser_dialect(target: &Target) -> Result<tokclock_parser::dialect::Dialect, TemplateError> {
     use tokclock_parser::dialect::Dialect as Read;
-    match target.dialect {
+    Ok(match target.dialect {
         Dialect::OpenaiChat => Read::OpenaiChat,
         Dialect::OpenaiCompletions => Read::OpenaiCompletions,
         Dialect::OpenaiResponses => Read::OpenaiResponses,
@@ -183,13 +194,11 @@ fn parser_dialect(target: &Target) -> tokclock_parser::dialect::Dialect {
         Dialect::LlamacppCompletion => Read::LlamacppCompletion,
         Dialect::OllamaChat => Read::OllamaChat,
         Dialect::OllamaGenerate => Read::OllamaGenerate,
-        Dialect::Template => Read::Template(Arc::new(parser_template(target.template.as_ref()))),
-    }
-}
-
-/// How answers are read by a template.
-fn parser_template(_template: Option<&Template>) -> tokclock_parser::dialect::Template {
-    tokclock_parser::dialect::Template::default()
+        Dialect::Template => {
+            let reading = target.template.clone().map(|template| template.answer);
+            Read::Template(Arc::new(reading.unwrap_or_default().parsed()?))
+        }
+    })
 }
 
 fn answer_limits(sizes: Sizes) -> AnswerLimits {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::Value;
+use tokclock_parser::dialect::{self as parser, Framing, Places};
 
 /// A dialect as a file describes it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -88,7 +89,7 @@ impl Template {
             return Err(TemplateError::new("path", text));
         }
         self.frame(Filling { model: "m", max_tokens: 1, stream: true })?;
-        self.answer.check()
+        self.answer.parsed().map(drop)
     }
 
     /// Whether the name of a model is filled in.
@@ -99,7 +100,7 @@ impl Template {
 
     /// What stands before and after the prompt.
     pub(crate) fn frame(&self, filling: Filling<'_>) -> Result<(String, String), TemplateError> {
-        let body = |reason: String| TemplateError { key: "body", reason };
+        let body = |reason: String| TemplateError { key: "body".to_owned(), reason };
         let model = Value::from(filling.model).to_string();
         let mut parts = vec![String::new()];
         let mut rest = self.body.as_str();
@@ -184,30 +185,43 @@ fn contains(value: &Value, mark: &str) -> bool {
 }
 
 impl Reading {
-    fn check(&self) -> Result<(), TemplateError> {
-        let pointers = [
-            ("answer.text", &self.text),
-            ("answer.reasoning", &self.reasoning),
-            ("answer.tokens", &self.tokens),
-            ("answer.output_tokens", &self.output_tokens),
-            ("answer.input_tokens", &self.input_tokens),
-            ("answer.finish", &self.finish),
-            ("answer.error", &self.error),
-            ("answer.done", &self.done),
-        ];
-        for (key, pointer) in pointers {
-            if pointer.as_deref().is_some_and(|pointer| !pointer.starts_with('/')) {
-                return Err(TemplateError::new(key, "a JSON pointer begins with `/`: `/a/0/b`"));
+    /// The parser's form of it.
+    ///
+    /// # Errors
+    /// A key that cannot be used.
+    pub(crate) fn parsed(&self) -> Result<parser::Template, TemplateError> {
+        let one = |pointer: &Option<String>| pointer.iter().cloned().collect::<Vec<_>>();
+        let places = Places {
+            framing: match self.format {
+                Format::Sse => Framing::Sse,
+                Format::Ndjson => Framing::Ndjson,
+            },
+            text: one(&self.text),
+            reasoning: one(&self.reasoning),
+            tokens: one(&self.tokens),
+            input_tokens: one(&self.input_tokens),
+            output_tokens: one(&self.output_tokens),
+            finish: one(&self.finish),
+            error: one(&self.error),
+            done: one(&self.done),
+            done_line: self.done_data.clone(),
+            cumulative: self.cumulative,
+            ends_with_body: self.ends_with_body,
+        };
+        parser::Template::new(places).map_err(|error| match error {
+            parser::TemplateError::Pointer { field, pointer, why } => TemplateError {
+                key: format!("answer.{field}"),
+                reason: format!("`{pointer}` is no JSON pointer such as `/a/0/b`: {why}"),
+            },
+            parser::TemplateError::NoOutput => TemplateError::new(
+                "answer",
+                "nothing would be read: give `text`, `reasoning` or `tokens`",
+            ),
+            parser::TemplateError::EmptyDoneLine => {
+                TemplateError::new("answer.done_data", "it is empty; leave it out")
             }
-        }
-        if pointers[..3].iter().all(|(_, pointer)| pointer.is_none()) {
-            let text = "nothing would be read: give `text`, `reasoning` or `tokens`";
-            return Err(TemplateError::new("answer", text));
-        }
-        if self.done_data.as_deref() == Some("") {
-            return Err(TemplateError::new("answer.done_data", "it is empty; leave it out"));
-        }
-        Ok(())
+            other => TemplateError::new("answer", &other.to_string()),
+        })
     }
 }
 
@@ -216,14 +230,14 @@ impl Reading {
 #[error("{key}: {reason}")]
 pub struct TemplateError {
     /// The key in the file.
-    pub key: &'static str,
+    pub key: String,
     /// What is wrong with it.
     pub reason: String,
 }
 
 impl TemplateError {
-    fn new(key: &'static str, reason: &str) -> Self {
-        Self { key, reason: reason.to_owned() }
+    fn new(key: &str, reason: &str) -> Self {
+        Self { key: key.to_owned(), reason: reason.to_owned() }
     }
 }
 

@@ -16,10 +16,8 @@ use crate::shape::Spots;
 /// How a stream is cut into events.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Framing {
-    /// As its content type says.
+    /// An event stream.
     #[default]
-    ByType,
-    /// An event stream, whatever its content type.
     Sse,
     /// A JSON text on each line, whatever its content type.
     Ndjson,
