@@ -322,5 +322,5 @@ fn a_target_without_a_model_names_none() {
     let mut asked = workload(closed());
     asked.target.model.clear();
     let summary = summarize(&asked, &facts(), (0..100).map(|i| row(i, 0)));
-    has(&report(&summary), &["http://127.0.0.1:8000 (openai-chat)"]);
+    has(&report(&summary), &["http://127.0.0.1:8000/ (openai-chat)"]);
 }
