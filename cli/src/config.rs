@@ -128,7 +128,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "WHAT", help_heading = "Load")]
     pub(crate) overflow: Option<String>,
 
-    /// Start the users of a closed loop over this time [default: 0s; above 100 users 250us each]
+    /// Start the users of a closed loop over this time [default: 0s; above
+    /// 100 users 500us each, at most 1s]
     #[arg(long, value_name = "TIME", help_heading = "Load")]
     pub(crate) ramp: Option<Span>,
 

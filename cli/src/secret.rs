@@ -4,24 +4,13 @@
 use std::io::Read;
 use std::path::Path;
 
-use tokclock_engine::workload::Dialect;
+use tokclock_engine::workload::{Dialect, REDACTED, is_secret};
 
 use crate::exit::Failure;
-
-/// What stands in a saved file for a value that was left out. It refuses to be sent.
-const REDACTED: &str = "<redacted>";
 
 /// Headers that the tool sets itself.
 const OURS: [&str; 6] =
     ["connection", "content-length", "content-type", "host", "transfer-encoding", "x-request-id"];
-
-/// Whether the value of a header of this name may be secret.
-#[must_use]
-pub(crate) fn is_secret(name: &str) -> bool {
-    let name = name.trim().to_ascii_lowercase();
-    matches!(name.as_str(), "authorization" | "proxy-authorization" | "cookie")
-        || ["token", "secret", "key", "password"].iter().any(|word| name.contains(word))
-}
 
 /// The name of the header that carries the key in the dialect of this name.
 #[must_use]

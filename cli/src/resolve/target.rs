@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 use tokclock_engine::run::dialects_at;
-use tokclock_engine::workload::{Dialect, Template};
+use tokclock_engine::workload::{Dialect, Template, is_secret};
 use url::Url;
 
 use super::word;
@@ -92,7 +92,7 @@ fn check_url(text: &str, dialect: Dialect) -> Result<(), Failure> {
             url.scheme()
         )));
     }
-    if let Some((name, _)) = url.query_pairs().find(|(name, _)| secret::is_secret(name)) {
+    if let Some((name, _)) = url.query_pairs().find(|(name, _)| is_secret(name)) {
         return Err(Failure::usage(format!(
             "the URL holds `{name}`, and URLs are saved with the result: use --header or \
              --api-key-env instead"

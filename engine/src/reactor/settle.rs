@@ -51,6 +51,9 @@ impl Core {
         let count: Option<&dyn Fn(&str) -> u64> =
             self.setup.count.as_deref().map(|count| count as _);
         conn.exchange.settle(&conn.answer, ending, count);
+        if let Some(text) = &mut conn.exchange.settled.error_text {
+            self.setup.secrets.hide(text);
+        }
         if conn.exchange.settled.marks.write_start != NONE {
             self.recorder.left();
         }

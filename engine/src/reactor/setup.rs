@@ -15,8 +15,8 @@ use super::tls::{self, TlsFilesError};
 use crate::plan::random::{Purpose, Streams};
 use crate::record::Window;
 use crate::workload::{
-    Address, Cancel, CancelAfter, Close, Connections, Dialect, Load, Overflow, Retries, Sizes,
-    Stamps, Target, TemplateError, Workload,
+    Address, Cancel, CancelAfter, Close, Connections, Dialect, Load, Overflow, Retries, Secrets,
+    Sizes, Stamps, Target, TemplateError, Workload,
 };
 
 /// Counts tokens of a text.
@@ -66,6 +66,8 @@ pub(crate) struct ReactorSetup {
     pub(crate) cancel: Option<Cancel>,
     /// Seed of every random choice.
     pub(crate) seed: u64,
+    /// What no text may hold.
+    pub(crate) secrets: Secrets,
 }
 
 /// What a reactor cannot be told.
@@ -161,6 +163,7 @@ impl ReactorSetup {
             retries: workload.client.retries,
             cancel: workload.client.cancel,
             seed: workload.seed,
+            secrets: Secrets::of(target),
         })
     }
 

@@ -4,10 +4,13 @@
 mod dialect;
 mod names;
 pub mod objective;
+mod secret;
 pub mod template;
 
 pub use names::UnknownName;
 pub use objective::{Goodput, Limit, Metric, Objective, ObjectiveError, Percentile};
+pub(crate) use secret::Secrets;
+pub use secret::{REDACTED, is_secret};
 pub use template::{Template, TemplateError};
 
 use std::fmt;
