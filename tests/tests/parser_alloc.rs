@@ -2,10 +2,11 @@
 //! counter is the whole process's.
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use tokclock_parser::answer::{Answer, Limits, Settings, Signal};
-use tokclock_parser::dialect::Dialect;
+use tokclock_parser::dialect::{Dialect, Places, Template};
 use tokclock_parser::event::Event;
 
 static CALLS: AtomicUsize = AtomicUsize::new(0);
@@ -113,6 +114,88 @@ fn natives() -> [(Dialect, Vec<u8>); 5] {
     ]
 }
 
+/// The events of the response with this number.
+type Events = fn(usize) -> Vec<String>;
+
+fn messages(number: usize) -> Vec<String> {
+    let event = |kind: &str, fields: &str| {
+        format!("event: {kind}\ndata: {{\"type\":\"{kind}\",\"index\":0{fields}}}\n\n")
+    };
+    let start = format!(",\"message\":{{\"id\":\"m{number}\",\"usage\":{{\"input_tokens\":9}}}}");
+    let mut events = vec![event("message_start", &start)];
+    events.extend(texts().map(|text| {
+        let delta = format!(",\"delta\":{{\"type\":\"text_delta\",\"text\":\"{text}\"}}");
+        event("content_block_delta", &delta)
+    }));
+    let usage = ",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":100}";
+    events.push(event("message_delta", usage));
+    events.push(event("message_stop", ""));
+    events
+}
+
+fn responses(number: usize) -> Vec<String> {
+    let event = |at: usize, kind: &str, fields: &str| {
+        format!(
+            "event: response.{kind}\ndata: {{\"type\":\"response.{kind}\",\
+             \"sequence_number\":{at},{fields}}}\n\n"
+        )
+    };
+    let started = format!("\"response\":{{\"id\":\"r{number}\",\"status\":\"in_progress\"}}");
+    let mut events = vec![event(0, "created", &started)];
+    events.extend(texts().enumerate().map(|(at, text)| {
+        event(at, "output_text.delta", &format!("\"item_id\":\"i{number}\",\"delta\":\"{text}\""))
+    }));
+    let output = "\"output\":[{\"type\":\"message\",\"status\":\"completed\"}]";
+    events.push(event(
+        101,
+        "completed",
+        &format!("\"response\":{{{output},\"usage\":{{\"output_tokens\":100}}}}"),
+    ));
+    events
+}
+
+/// In a dialect that is described, where every event has counts.
+fn described(number: usize) -> Vec<String> {
+    let event = |(at, text): (usize, &str)| {
+        format!("data: {{\"id\":{number},\"out\":[\"{text}\"],\"count\":{at}}}\n\n")
+    };
+    let mut events: Vec<String> = texts().enumerate().map(event).collect();
+    events.push("data: {\"end\":true}\n\n".to_owned());
+    events
+}
+
+fn texts() -> impl Iterator<Item = &'static str> {
+    TEXTS.iter().copied().cycle().take(100)
+}
+
+/// Every event is a chunk.
+fn in_chunks(events: &[String]) -> Vec<u8> {
+    let mut wire = String::from(
+        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n",
+    );
+    for event in events {
+        wire.push_str(&format!("{:x}\r\n{event}\r\n", event.len()));
+    }
+    wire.push_str("0\r\n\r\n");
+    wire.into_bytes()
+}
+
+/// The formats whose events have types, and one that is described.
+fn typed() -> [(Dialect, Events); 3] {
+    let places = Places {
+        text: vec!["/out/0".to_owned()],
+        output_tokens: vec!["/count".to_owned()],
+        done: vec!["/end".to_owned()],
+        ..Places::default()
+    };
+    let Ok(template) = Template::new(places) else { unreachable!("it is sound") };
+    [
+        (Dialect::AnthropicMessages, messages),
+        (Dialect::OpenaiResponses, responses),
+        (Dialect::Template(Arc::new(template)), described),
+    ]
+}
+
 fn outputs(answer: &mut Answer, wire: &[u8]) -> usize {
     let mut outputs = 0;
     answer.reset();
@@ -142,6 +225,16 @@ fn a_response_on_a_used_connection_allocates_nothing() {
         assert_eq!(outputs(&mut answer, &wire), 100, "{dialect:?}");
         let before = CALLS.load(Relaxed);
         let found: usize = (0..20).map(|_| outputs(&mut answer, &wire)).sum();
+        let calls = CALLS.load(Relaxed) - before;
+        assert_eq!((found, calls), (2000, 0), "{dialect:?}");
+    }
+
+    for (dialect, events) in typed() {
+        let mut answer = Answer::new(Settings { dialect: dialect.clone(), stream: true, limits });
+        let responses: Vec<Vec<u8>> = (10..30).map(|number| in_chunks(&events(number))).collect();
+        assert_eq!(outputs(&mut answer, &responses[0]), 100, "{dialect:?}");
+        let before = CALLS.load(Relaxed);
+        let found: usize = responses.iter().map(|wire| outputs(&mut answer, wire)).sum();
         let calls = CALLS.load(Relaxed) - before;
         assert_eq!((found, calls), (2000, 0), "{dialect:?}");
     }

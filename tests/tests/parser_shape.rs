@@ -3,11 +3,13 @@
 
 mod plain;
 
+use std::sync::Arc;
+
 use plain::{Meaning, meaning};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
-use tokclock_parser::dialect::{Decoder, Dialect};
+use tokclock_parser::dialect::{Decoder, Dialect, Places, Template};
 use tokclock_parser::event::{Event, Output};
 use tokclock_parser::sse::Message;
 
@@ -152,10 +154,14 @@ enum Next {
 }
 
 fn next() -> impl Strategy<Value = Next> {
+    next_of(event())
+}
+
+fn next_of(new: impl Strategy<Value = String>) -> impl Strategy<Value = Next> {
     // No `d` and no `e`: half surrogates and huge floats are not for the plain decoder.
     let bytes = select(b"\"\\{}[],: \n0a1nu/\xff\xc3\x01".as_slice());
     prop_oneof![
-        2 => event().prop_map(Next::New),
+        2 => new.prop_map(Next::New),
         6 => (any::<Index>(), select(TEXTS)).prop_map(|(at, text)| Next::Text(at, text)),
         3 => (any::<Index>(), select(NUMBERS)).prop_map(|(at, new)| Next::Number(at, new)),
         3 => any::<Index>().prop_map(Next::Again),
@@ -224,6 +230,93 @@ proptest! {
             let expected = alone.event(message);
             prop_assert_eq!(&remembers.event(message), &expected);
             prop_assert_eq!(Meaning::from(&expected), meaning(&dialect, &data));
+        }
+    }
+}
+
+const RESPONSES: &[&str] = &[
+    r#"{"type":"response.output_text.delta","item_id":"i","sequence_number":7,"delta":"a"}"#,
+    r#"{"type":"response.reasoning_text.delta","sequence_number":7,"delta":"a","obfuscation":"x"}"#,
+    r#"{"type":"response.function_call_arguments.delta","delta":"{\"a\":"}"#,
+    r#"{"type":"response.output_item.added","item":{"type":"function_call","name":"f"}}"#,
+    r#"{"type":"response.output_text.done","sequence_number":8,"text":"a"}"#,
+    r#"{"type":"error","code":"a","message":"b"}"#,
+    r#"{"sequence_number":7,"delta":"a"}"#,
+];
+
+const MESSAGES: &[&str] = &[
+    r#"{"type":"message_start","message":{"usage":{"input_tokens":9,"output_tokens":1}}}"#,
+    r#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}"#,
+    r#"{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","name":"f"}}"#,
+    r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"a"}}"#,
+    r#"{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"a"}}"#,
+    r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":7}}"#,
+    r#"{"type":"ping"}"#,
+    r#"{"delta":{"text":"a"}}"#,
+];
+
+const DESCRIBED: &[&str] = &[
+    r#"{"id":"x","at":7,"out":[{"text":"a"}],"model":"m"}"#,
+    r#"{"id":"x","out":[{"text":"a","why":"stop"}]}"#,
+    r#"{"text":"a","ids":[1,2]}"#,
+    r#"{"text":"a","ids":3,"id":7}"#,
+    r#"{"in":7}"#,
+    r#"{"text":"a","n":7}"#,
+    r#"{"why":"stop","last":true}"#,
+    r#"{"error":"a"}"#,
+];
+
+/// A dialect, events of it, and the names that they may have.
+fn typed() -> impl Strategy<Value = (Dialect, &'static [&'static str], &'static [&'static str])> {
+    let one = |pointer: &str| vec![pointer.to_owned()];
+    let places = move |cumulative| Places {
+        text: vec!["/out/0/text".to_owned(), "/text".to_owned()],
+        tokens: one("/ids"),
+        input_tokens: one("/in"),
+        output_tokens: one("/n"),
+        finish: vec!["/out/0/why".to_owned(), "/why".to_owned()],
+        done: one("/last"),
+        cumulative,
+        ..Places::default()
+    };
+    let template = move |cumulative| {
+        let template = Arc::new(Template::new(places(cumulative)).unwrap());
+        (Dialect::Template(template), DESCRIBED, &["", "", "chunk", "error"] as _)
+    };
+    prop_oneof![
+        Just((
+            Dialect::OpenaiResponses,
+            RESPONSES,
+            &["", "response.output_text.delta", "response.refusal.delta", "error"] as _,
+        )),
+        Just((
+            Dialect::AnthropicMessages,
+            MESSAGES,
+            &["", "content_block_delta", "content_block_start", "ping"] as _,
+        )),
+        any::<bool>().prop_map(template),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1500))]
+
+    #[test]
+    fn any_sequence_of_typed_events_reads_as_without_shapes(
+        (dialect, names, steps) in typed().prop_flat_map(|(dialect, events, names)| {
+            let new = select(events).prop_map(str::to_owned);
+            (Just(dialect), Just(names), vec((0..4_usize, next_of(new)), 1..40))
+        })
+    ) {
+        let mut learns = Decoder::new(dialect.clone());
+        let mut forgets = Decoder::new(dialect);
+        let mut past = Vec::new();
+        for (name, step) in steps {
+            let data = step.after(&past);
+            past.push(data.clone());
+            let message = Message { name: names[name].as_bytes(), data: &data };
+            forgets.forget();
+            prop_assert_eq!(learns.event(message), forgets.event(message));
         }
     }
 }

@@ -23,15 +23,15 @@ pub(super) fn decode<'a>(
             found.choice.role = true;
             found.single = true;
             // What it says of the output is of before there was any.
-            *counts = Counts { output: None, ..inner::<Message<'_>>(outer.message).counts };
+            *counts = Counts { output: None, ..outer.message.counts };
             found.usage = counts.usage();
         }
-        "content_block_start" => inner::<Block<'_>>(outer.block).add_to(&mut found.choice),
-        "content_block_delta" => inner::<Block<'_>>(outer.delta).add_to(&mut found.choice),
+        "content_block_start" => outer.block.add_to(&mut found.choice),
+        "content_block_delta" => outer.delta.block.add_to(&mut found.choice),
         "message_delta" => {
-            found.choice.finish = inner::<Message<'_>>(outer.delta).finish();
+            found.choice.finish = outer.delta.stop.0;
             found.single = true;
-            counts.update(inner(outer.usage));
+            counts.update(outer.usage);
             found.usage = counts.usage();
         }
         "message_stop" => found.bare = Bare::Done,
@@ -48,10 +48,9 @@ pub(super) fn decode<'a>(
 pub(super) fn document(json: &str) -> Result<Found<'_>, serde_json::Error> {
     let mut message = Message::default();
     fill(json, &mut message)?;
-    let finish = message.finish();
     let mut found =
         Found { fault: fault(message.error), usage: message.counts.usage(), ..Found::default() };
-    found.choice.finish = finish;
+    found.choice.finish = message.stop.0;
     match message.content.as_bytes().first() {
         Some(b'[') => {
             for block in inner::<Blocks<'_>>(message.content).0 {
@@ -70,10 +69,10 @@ pub(super) fn document(json: &str) -> Result<Found<'_>, serde_json::Error> {
 #[derive(Default)]
 struct Outer<'a> {
     kind: &'a str,
-    message: &'a str,
-    block: &'a str,
-    delta: &'a str,
-    usage: &'a str,
+    message: Message<'a>,
+    block: Block<'a>,
+    delta: Delta<'a>,
+    usage: Counts,
     error: &'a str,
 }
 
@@ -81,10 +80,10 @@ impl<'de> Take<'de> for Outer<'de> {
     fn field<A: MapAccess<'de>>(&mut self, name: &str, map: &mut A) -> Result<(), A::Error> {
         match name {
             "type" => self.kind = raw_string(map)?,
-            "message" => self.message = raw(map)?,
-            "content_block" => self.block = raw(map)?,
-            "delta" => self.delta = raw(map)?,
-            "usage" => self.usage = raw(map)?,
+            "message" => map.next_value_seed(Fill(&mut self.message))?,
+            "content_block" => map.next_value_seed(Fill(&mut self.block))?,
+            "delta" => map.next_value_seed(Fill(&mut self.delta))?,
+            "usage" => self.usage = lenient(map)?,
             "error" => self.error = raw(map)?,
             _ => ().field(name, map)?,
         }
@@ -92,19 +91,30 @@ impl<'de> Take<'de> for Outer<'de> {
     }
 }
 
-/// A message, or what changes in one.
+/// What changes: in a block, or in the message.
+#[derive(Default)]
+struct Delta<'a> {
+    block: Block<'a>,
+    stop: Stop,
+}
+
+impl<'de> Take<'de> for Delta<'de> {
+    fn field<A: MapAccess<'de>>(&mut self, name: &str, map: &mut A) -> Result<(), A::Error> {
+        match name {
+            "stop_reason" => self.stop = lenient(map)?,
+            _ => self.block.field(name, map)?,
+        }
+        Ok(())
+    }
+}
+
+/// A message, whole or as it begins.
 #[derive(Default)]
 struct Message<'a> {
     content: &'a str,
     stop: Stop,
     counts: Counts,
     error: &'a str,
-}
-
-impl Message<'_> {
-    fn finish(&self) -> Option<Finish> {
-        self.stop.0
-    }
 }
 
 impl<'de> Take<'de> for Message<'de> {

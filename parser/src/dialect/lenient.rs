@@ -152,17 +152,16 @@ pub(super) fn lenient<'de, A: MapAccess<'de>, T: Take<'de>>(map: &mut A) -> Resu
 /// What is inside a value that was taken as it is written; nothing if it is absent.
 pub(super) fn inner<'a, T: Take<'a>>(json: &'a str) -> T {
     let mut value = T::default();
-    match fill(json, &mut value) {
-        Ok(()) => value,
-        Err(_) => T::default(),
+    // An error of the JSON reader takes memory, which what is absent need not.
+    match json.is_empty() || fill(json, &mut value).is_ok() {
+        true => value,
+        false => T::default(),
     }
 }
 
 /// The count that `json` is, if it is one.
 pub(super) fn count(json: &str) -> Option<u64> {
-    let mut count = Count(None);
-    fill(json, &mut count).ok()?;
-    count.0
+    inner::<Count>(json).0
 }
 
 #[derive(Default)]

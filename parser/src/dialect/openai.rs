@@ -178,7 +178,7 @@ impl Take<'_> for Reason {
 /// The value of an `error` field; null, false and an empty string are none.
 pub(super) fn fault(json: &str) -> Option<Fault<'_>> {
     match json {
-        "null" | "false" | "\"\"" => None,
+        "" | "null" | "false" | "\"\"" => None,
         _ if json.starts_with('"') => Some(Fault { message: unescape(inside(json)), code: None }),
         _ => {
             let mut error = ErrorObject::default();

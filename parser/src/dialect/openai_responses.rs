@@ -3,7 +3,7 @@
 use serde::de::{MapAccess, SeqAccess};
 
 use super::found::{Choice, Found};
-use super::lenient::{Fill, Take, count, fill, inner, inside, lenient, raw, raw_string};
+use super::lenient::{Fill, Take, count, fill, inside, lenient, raw, raw_string};
 use super::openai::{Details, code, fault, flat_fault};
 use crate::event::{Fault, Finish, OutputKind, Usage, unescape};
 use crate::shape::Spots;
@@ -42,10 +42,10 @@ pub(super) fn decode<'a>(name: &'a [u8], json: &'a str) -> Result<Found<'a>, ser
             found.choice.mark(OutputKind::Media);
         }
         "response.output_item.added" => {
-            found.choice.push(OutputKind::ToolCall, inner::<Item<'_>>(outer.item).tool());
+            found.choice.push(OutputKind::ToolCall, outer.item.called());
         }
         "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled" => {
-            inner::<Response<'_>>(outer.response).end(kind, &mut found);
+            outer.response.end(kind, &mut found);
         }
         "error" if found.fault.is_none() => {
             let message =
@@ -59,9 +59,10 @@ pub(super) fn decode<'a>(name: &'a [u8], json: &'a str) -> Result<Found<'a>, ser
 
 /// A document: the response itself.
 pub(super) fn document(json: &str) -> Result<Found<'_>, serde_json::Error> {
-    let mut response = Response::default();
+    let mut response = Response::<'_, Items<'_>>::default();
     fill(json, &mut response)?;
-    let (usage, fault, finish) = (response.counts.usage(), response.fault(), response.finish());
+    let (usage, fault) = (response.counts.usage(), response.fault());
+    let finish = response.finish(response.output.calls);
     let choice = Choice { finish, ..response.output.choice };
     Ok(Found { choice, usage, fault, ..Found::default() })
 }
@@ -70,9 +71,9 @@ pub(super) fn document(json: &str) -> Result<Found<'_>, serde_json::Error> {
 struct Outer<'a> {
     kind: &'a str,
     delta: &'a str,
-    item: &'a str,
+    item: Tool<'a>,
     image: &'a str,
-    response: &'a str,
+    response: Response<'a, Calls>,
     error: &'a str,
     message: &'a str,
     code: &'a str,
@@ -84,9 +85,9 @@ impl<'de> Take<'de> for Outer<'de> {
         match name {
             "type" => self.kind = raw_string(map)?,
             "delta" => self.delta = raw(map)?,
-            "item" => self.item = raw(map)?,
+            "item" => self.item = lenient(map)?,
             "partial_image_b64" => self.image = raw_string(map)?,
-            "response" => self.response = raw(map)?,
+            "response" => map.next_value_seed(Fill(&mut self.response))?,
             "error" => self.error = raw(map)?,
             "message" => self.message = raw_string(map)?,
             "code" => self.code = raw(map)?,
@@ -99,11 +100,11 @@ impl<'de> Take<'de> for Outer<'de> {
     }
 }
 
-/// A response as a whole.
+/// A response as a whole, of whose output as much is read as `O` takes.
 #[derive(Default)]
-struct Response<'a> {
+struct Response<'a, O> {
     status: &'a str,
-    output: Items<'a>,
+    output: O,
     incomplete: Incomplete<'a>,
     counts: Counts,
     error: &'a str,
@@ -112,7 +113,7 @@ struct Response<'a> {
     code: &'a str,
 }
 
-impl<'a> Response<'a> {
+impl<'a> Response<'a, Calls> {
     /// What the event that ends a stream says.
     fn end(mut self, kind: &'a str, found: &mut Found<'a>) {
         let word = kind.strip_prefix("response.").unwrap_or_default();
@@ -120,15 +121,17 @@ impl<'a> Response<'a> {
         if self.status.is_empty() || word == "failed" {
             self.status = word;
         }
-        found.choice.finish = self.finish();
+        found.choice.finish = self.finish(self.output.0);
         found.usage = self.counts.usage();
         found.done = true;
         found.fault = found.fault.take().or_else(|| self.fault());
     }
+}
 
-    fn finish(&self) -> Option<Finish> {
+impl<'a, O> Response<'a, O> {
+    fn finish(&self, calls: bool) -> Option<Finish> {
         Some(match self.status {
-            "completed" if self.output.calls => Finish::ToolCalls,
+            "completed" if calls => Finish::ToolCalls,
             "completed" => Finish::Stop,
             "incomplete" if self.incomplete.reason == "max_output_tokens" => Finish::Length,
             "incomplete" => Finish::from_word(self.incomplete.reason).unwrap_or(Finish::Other),
@@ -146,7 +149,7 @@ impl<'a> Response<'a> {
     }
 }
 
-impl<'de> Take<'de> for Response<'de> {
+impl<'de, O: Take<'de>> Take<'de> for Response<'de, O> {
     fn field<A: MapAccess<'de>>(&mut self, name: &str, map: &mut A) -> Result<(), A::Error> {
         match name {
             "status" => self.status = raw_string(map)?,
@@ -182,7 +185,7 @@ impl<'de> Take<'de> for Incomplete<'de> {
 #[derive(Default)]
 struct Items<'a> {
     choice: Choice<'a>,
-    /// It calls functions of the client.
+    /// A function of the client is called.
     calls: bool,
 }
 
@@ -192,41 +195,80 @@ impl<'de> Take<'de> for Items<'de> {
         if list.next_element_seed(Fill(&mut item))?.is_none() {
             return Ok(false);
         }
-        self.calls |= matches!(item.kind, "function_call" | "custom_tool_call");
+        self.calls |= item.tool.is_of_client();
         item.add_to(&mut self.choice);
         Ok(true)
     }
 }
 
+/// Is a function of the client among what it generated?
 #[derive(Default)]
-struct Item<'a> {
-    kind: &'a str,
-    content: Parts<'a>,
-    summary: Parts<'a>,
-    name: &'a str,
-    /// Of a function, of a tool of another kind, of an interpreter.
-    arguments: [&'a str; 3],
-    image: bool,
+struct Calls(bool);
+
+impl<'de> Take<'de> for Calls {
+    fn element<A: SeqAccess<'de>>(&mut self, list: &mut A) -> Result<bool, A::Error> {
+        let mut tool = Tool::default();
+        if list.next_element_seed(Fill(&mut tool))?.is_none() {
+            return Ok(false);
+        }
+        self.0 |= tool.is_of_client();
+        Ok(true)
+    }
 }
 
-impl<'a> Item<'a> {
+/// An item as far as it is a call of a tool.
+#[derive(Default)]
+struct Tool<'a> {
+    kind: &'a str,
+    name: &'a str,
+}
+
+impl<'a> Tool<'a> {
     /// The name of the tool that it calls; empty if it calls none.
-    fn tool(&self) -> &'a str {
+    fn called(&self) -> &'a str {
         match self.kind {
             "function_call" | "custom_tool_call" | "mcp_call" => self.name,
             _ => "",
         }
     }
 
+    /// Is it for the client to answer the call?
+    fn is_of_client(&self) -> bool {
+        matches!(self.kind, "function_call" | "custom_tool_call")
+    }
+}
+
+impl<'de> Take<'de> for Tool<'de> {
+    fn field<A: MapAccess<'de>>(&mut self, name: &str, map: &mut A) -> Result<(), A::Error> {
+        match name {
+            "type" => self.kind = raw_string(map)?,
+            "name" => self.name = raw_string(map)?,
+            _ => ().field(name, map)?,
+        }
+        Ok(())
+    }
+}
+
+#[derive(Default)]
+struct Item<'a> {
+    tool: Tool<'a>,
+    content: Parts<'a>,
+    summary: Parts<'a>,
+    /// Of a function, of a tool of another kind, of an interpreter.
+    arguments: [&'a str; 3],
+    image: bool,
+}
+
+impl<'a> Item<'a> {
     fn add_to(self, choice: &mut Choice<'a>) {
-        match self.kind {
+        match self.tool.kind {
             "message" | "" => self.content.add_to(choice),
             "reasoning" => {
                 let parts = self.summary.0.iter().chain(&self.content.0);
                 parts.for_each(|part| choice.reasoning.push(part.text));
             }
             "function_call" | "custom_tool_call" | "mcp_call" | "code_interpreter_call" => {
-                choice.push(OutputKind::ToolCall, self.tool());
+                choice.push(OutputKind::ToolCall, self.tool.called());
                 self.arguments.iter().for_each(|text| choice.push(OutputKind::ToolCall, text));
             }
             "image_generation_call" if self.image => choice.mark(OutputKind::Media),
@@ -238,15 +280,13 @@ impl<'a> Item<'a> {
 impl<'de> Take<'de> for Item<'de> {
     fn field<A: MapAccess<'de>>(&mut self, name: &str, map: &mut A) -> Result<(), A::Error> {
         match name {
-            "type" => self.kind = raw_string(map)?,
             "content" => map.next_value_seed(Fill(&mut self.content))?,
             "summary" => map.next_value_seed(Fill(&mut self.summary))?,
-            "name" => self.name = raw_string(map)?,
             "arguments" => self.arguments[0] = raw_string(map)?,
             "input" => self.arguments[1] = raw_string(map)?,
             "code" => self.arguments[2] = raw_string(map)?,
             "result" => self.image = !raw_string(map)?.is_empty(),
-            _ => ().field(name, map)?,
+            _ => self.tool.field(name, map)?,
         }
         Ok(())
     }

@@ -3,7 +3,9 @@
 
 use std::fmt;
 
-use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{
+    Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor,
+};
 use serde_json::value::RawValue;
 
 use super::lenient::{Name, raw};
@@ -95,7 +97,7 @@ impl Node {
         // A pointer to the whole needs all that is around it as well.
         let idle = self.ends.is_empty();
         let mut deserializer = serde_json::Deserializer::from_str(json);
-        deserializer.deserialize_any(Walk { node: self, values: &mut values, idle })?;
+        Walk { node: self, values: &mut values, idle }.deserialize(&mut deserializer)?;
         deserializer.end()?;
         self.mark(json.trim_ascii(), &mut values);
         Ok(values)
@@ -108,18 +110,6 @@ impl Node {
                 *value = json;
             }
         }
-    }
-
-    /// This value stands here; what is of interest in it is found, and nothing that an earlier one
-    /// of the same name held remains.
-    fn take<'a>(&self, json: &'a str, values: &mut Values<'a>) -> Result<(), serde_json::Error> {
-        self.clear(values);
-        self.mark(json, values);
-        if self.below.is_empty() || !json.starts_with(['{', '[']) {
-            return Ok(());
-        }
-        let mut deserializer = serde_json::Deserializer::from_str(json);
-        deserializer.deserialize_any(Walk { node: self, values, idle: false })
     }
 
     fn clear(&self, values: &mut Values<'_>) {
@@ -152,6 +142,42 @@ struct Walk<'t, 'v, 'de> {
     idle: bool,
 }
 
+/// Walks over the value at hand. It is taken as it is written only where a pointer ends.
+impl<'de> DeserializeSeed<'de> for Walk<'_, '_, 'de> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+/// A value that pointers go through or end at. Nothing that an earlier one of the same name held
+/// remains.
+struct Enter<'t, 'v, 'de> {
+    node: &'t Node,
+    values: &'v mut Values<'de>,
+}
+
+impl<'de> DeserializeSeed<'de> for Enter<'_, '_, 'de> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        let Self { node, values } = self;
+        node.clear(values);
+        if node.ends.is_empty() {
+            return Walk { node, values, idle: false }.deserialize(deserializer);
+        }
+        let json = <&'de RawValue>::deserialize(deserializer)?.get();
+        node.mark(json, values);
+        if node.below.is_empty() {
+            return Ok(());
+        }
+        let mut inside = serde_json::Deserializer::from_str(json);
+        let walk = Walk { node, values, idle: false };
+        walk.deserialize(&mut inside).map_err(serde::de::Error::custom)
+    }
+}
+
 impl<'de> Visitor<'de> for Walk<'_, '_, 'de> {
     type Value = ();
 
@@ -163,8 +189,7 @@ impl<'de> Visitor<'de> for Walk<'_, '_, 'de> {
         while let Some(Name(name)) = map.next_key()? {
             match self.node.below.iter().find(|below| below.name == *name) {
                 Some(below) => {
-                    let json = raw(&mut map)?;
-                    below.node.take(json, self.values).map_err(serde::de::Error::custom)?;
+                    map.next_value_seed(Enter { node: &below.node, values: &mut *self.values })?;
                 }
                 None if self.idle => self.values.note_idle(raw(&mut map)?),
                 None => map.next_value::<IgnoredAny>().map(drop)?,
@@ -176,14 +201,10 @@ impl<'de> Visitor<'de> for Walk<'_, '_, 'de> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
         for at in 0.. {
             let more = match self.node.below.iter().find(|below| below.index == Some(at)) {
-                Some(below) => match list.next_element::<&'de RawValue>()? {
-                    Some(json) => {
-                        let taken = below.node.take(json.get(), self.values);
-                        taken.map_err(serde::de::Error::custom)?;
-                        true
-                    }
-                    None => false,
-                },
+                Some(below) => {
+                    let enter = Enter { node: &below.node, values: &mut *self.values };
+                    list.next_element_seed(enter)?.is_some()
+                }
                 None => list.next_element::<IgnoredAny>()?.is_some(),
             };
             if !more {

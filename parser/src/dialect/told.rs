@@ -1,6 +1,6 @@
 //! What a template's events have told so far, where each repeats it or tells a part of the counts.
 
-use super::lenient::{Length, count, fill};
+use super::lenient::{Length, count, inner};
 use crate::event::Usage;
 
 /// Of one response.
@@ -52,9 +52,8 @@ impl Tokens {
     /// From an array of them, or their count.
     pub(super) fn read(json: &str) -> Self {
         let listed = json.starts_with('[');
-        let mut length = Length::default();
         let number = match listed {
-            true => fill(json, &mut length).map_or(0, |()| length.0),
+            true => inner::<Length>(json).0,
             false => u32::try_from(count(json).unwrap_or(0)).unwrap_or(u32::MAX),
         };
         Self { count: number, listed }
