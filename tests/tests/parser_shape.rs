@@ -280,8 +280,8 @@ fn typed() -> impl Strategy<Value = (Dialect, &'static [&'static str], &'static 
         ..Places::default()
     };
     let template = move |cumulative| {
-        let template = Arc::new(Template::new(places(cumulative)).unwrap());
-        (Dialect::Template(template), DESCRIBED, &["", "", "chunk", "error"] as _)
+        let Ok(template) = Template::new(places(cumulative)) else { unreachable!("it is sound") };
+        (Dialect::Template(Arc::new(template)), DESCRIBED, &["", "", "chunk", "error"] as _)
     };
     prop_oneof![
         Just((
