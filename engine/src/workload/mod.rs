@@ -1,21 +1,21 @@
 //! The request of a person, as values that can be saved: target, arrivals, lengths, objectives,
 //! stop rules. Everything here is plain data; `plan` expands it, `reactor` carries it out.
 
+mod client;
 mod dialect;
 mod names;
 pub mod objective;
 mod secret;
+mod target;
 pub mod template;
 
+pub use client::{Cancel, CancelAfter, Client, Close, Connections, Limits, Retries, Sizes, Stamps};
 pub use names::UnknownName;
 pub use objective::{Goodput, Limit, Metric, Objective, ObjectiveError, Percentile};
 pub(crate) use secret::Secrets;
 pub use secret::{REDACTED, is_secret};
+pub use target::{Address, Endpoint, Target, Tls};
 pub use template::{Template, TemplateError};
-
-use std::fmt;
-use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
 
 /// One load point, whole: what `run` needs and what a result must hold to be reproduced.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,124 +67,6 @@ pub enum Dialect {
     OllamaGenerate,
     /// What a template describes.
     Template,
-}
-
-/// What is asked, and of whom.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Target {
-    /// The servers, at least one: request *i* goes to number *i mod n*.
-    pub endpoints: Vec<Endpoint>,
-    /// How TLS is spoken with those whose URL says https.
-    pub tls: Tls,
-    /// The API.
-    pub dialect: Dialect,
-    /// The template, where the API is one.
-    pub template: Option<Template>,
-    /// Model name sent in every body; may be empty where the API needs none.
-    pub model: String,
-    /// Whether answers are streamed.
-    pub stream: bool,
-    /// Ask for outputs that do not end before their length, where the API can.
-    pub force_length: bool,
-    /// Ask for the ids of the tokens of each event.
-    pub return_token_ids: bool,
-    /// Ask for the count of tokens in each event.
-    pub continuous_usage: bool,
-    /// Extra request headers, in order. Values may be secret: they are never printed or saved here.
-    pub headers: Vec<(String, String)>,
-    /// Members added to (or replacing those of) every body; none with a template.
-    pub extra_body: serde_json::Map<String, serde_json::Value>,
-}
-
-/// One server, with its name already resolved.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Endpoint {
-    /// The base URL as it was given, without user information.
-    pub url: String,
-    /// Where to connect, at least one: the next is tried where one does not answer.
-    pub addresses: Vec<Address>,
-    /// Value of the `Host` header.
-    pub host: String,
-    /// Path below which the API lies, `/v1`; empty at the root of the server.
-    pub base_path: String,
-    /// Query of every request with its question mark, or nothing.
-    pub query: String,
-    /// Path of the requests, prefix and query included: `/v1/chat/completions`. It may depend on
-    /// the model and on `stream`: `run::settle_paths` sets it once these are known.
-    pub path: String,
-    /// Through a proxy that reads requests: what stands before the path in their first line.
-    pub via: Option<String>,
-    /// Through a proxy that passes bytes on: the `host:port` it is asked to connect to.
-    pub tunnel: Option<String>,
-    /// TLS is spoken.
-    pub tls: bool,
-    /// The host of the URL, without brackets: what a certificate is for.
-    pub server_name: String,
-}
-
-impl Endpoint {
-    /// Whether it lies on this host.
-    #[must_use]
-    pub fn is_local(&self) -> bool {
-        self.addresses.iter().all(|address| match address {
-            Address::Ip(ip) => ip.ip().to_canonical().is_loopback(),
-            Address::Unix(_) => true,
-        })
-    }
-}
-
-/// How TLS is spoken.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tls {
-    /// PEM file of the roots to trust, in place of those of the system and of webpki.
-    pub roots: Option<PathBuf>,
-    /// PEM files of our own certificate and its key.
-    pub identity: Option<(PathBuf, PathBuf)>,
-    /// Check certificates.
-    pub verify: bool,
-    /// Name to ask for and to check, in place of the URL's host.
-    pub server_name: Option<String>,
-    /// Resume sessions.
-    pub resume: bool,
-}
-
-impl Default for Tls {
-    /// Verified, resumed.
-    fn default() -> Self {
-        Self { roots: None, identity: None, verify: true, server_name: None, resume: true }
-    }
-}
-
-/// Where a socket connects to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Address {
-    /// TCP.
-    Ip(SocketAddr),
-    /// A unix socket.
-    Unix(PathBuf),
-}
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Ip(address) => address.fmt(f),
-            Self::Unix(path) => write!(f, "unix:{}", path.display()),
-        }
-    }
-}
-
-impl fmt::Debug for Target {
-    /// Leaves out the values of headers: they may be secret.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let headers: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
-        f.debug_struct("Target")
-            .field("endpoints", &self.endpoints)
-            .field("dialect", &self.dialect)
-            .field("model", &self.model)
-            .field("stream", &self.stream)
-            .field("headers", &headers)
-            .finish_non_exhaustive()
-    }
 }
 
 /// When requests go.
@@ -309,142 +191,6 @@ pub struct Objectives {
     pub capped_is_miss: bool,
 }
 
-/// How this host sends.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Client {
-    /// Positions in the list of CPUs that this process may use, one per reactor.
-    pub cpus: Vec<usize>,
-    /// Where the time of an arrival comes from.
-    pub stamps: Stamps,
-    /// Keep every output event in the records.
-    pub keep_chunks: bool,
-    /// Keep the generated text in the records.
-    pub keep_text: bool,
-    /// How our side ends a connection.
-    pub close: Close,
-    /// How long a connection serves.
-    pub connections: Connections,
-    /// Requests that a connection carries at most.
-    pub requests_per_connection: Option<u64>,
-    /// Addresses that connections come from, in turn; the kernel chooses if there is none.
-    pub source_ips: Vec<IpAddr>,
-    /// What becomes of requests that fail.
-    pub retries: Retries,
-    /// Requests that are cancelled on purpose.
-    pub cancel: Option<Cancel>,
-}
-
-impl Client {
-    /// One reactor on each of these CPUs, and nothing out of the ordinary: kernel stamps, pooled
-    /// connections, no retries, nothing kept but the marks.
-    #[must_use]
-    pub fn on(cpus: Vec<usize>) -> Self {
-        Self {
-            cpus,
-            stamps: Stamps::Kernel,
-            keep_chunks: false,
-            keep_text: false,
-            close: Close::Fin,
-            connections: Connections::Pooled,
-            requests_per_connection: None,
-            source_ips: Vec::new(),
-            retries: Retries::default(),
-            cancel: None,
-        }
-    }
-}
-
-/// How long a connection serves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Connections {
-    /// Whoever has a request takes an idle one.
-    Pooled,
-    /// Each user of a closed loop keeps its own.
-    PerUser,
-    /// Each request opens one.
-    PerRequest,
-}
-
-/// What becomes of requests that fail.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Retries {
-    /// Attempts beyond the first.
-    pub max: u32,
-    /// Pause before the first of them, ns; it doubles each time. A longer `Retry-After` wins.
-    pub backoff_ns: u64,
-}
-
-/// Requests that are cancelled on purpose, to load the server's way of aborting.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Cancel {
-    /// Their share, 0 to 1.
-    pub rate: f64,
-    /// When.
-    pub after: CancelAfter,
-}
-
-/// When a request is cancelled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CancelAfter {
-    /// So long after its last byte was sent, ns.
-    Time(u64),
-    /// At the output event of this number.
-    Events(u32),
-}
-
-/// Where the time of an arrival comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stamps {
-    /// The kernel's network stack.
-    Kernel,
-    /// The moment the reactor handled the bytes.
-    Observed,
-}
-
-/// How our side ends a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Close {
-    /// In order; leaves a port in TIME_WAIT.
-    Fin,
-    /// By a reset; leaves nothing.
-    Rst,
-}
-
-/// How long anything may take, in ns; `None` is without limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Limits {
-    /// The whole request, from its origin.
-    pub request_ns: Option<u64>,
-    /// Opening a connection.
-    pub connect_ns: Option<u64>,
-    /// The TLS handshake.
-    pub tls_ns: Option<u64>,
-    /// From the last request byte to the first of the answer.
-    pub first_byte_ns: Option<u64>,
-    /// From the last request byte to the first token.
-    pub first_token_ns: Option<u64>,
-    /// From the last request byte on, between bytes of the answer.
-    pub idle_ns: Option<u64>,
-}
-
-/// How large the parts of an answer may be, in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sizes {
-    /// The head.
-    pub head: usize,
-    /// One line, and the data of one event.
-    pub event: usize,
-    /// A document that is no stream.
-    pub body: usize,
-}
-
-impl Default for Sizes {
-    /// 64 KiB, 16 MiB, 64 MiB.
-    fn default() -> Self {
-        Self { head: 64 << 10, event: 16 << 20, body: 64 << 20 }
-    }
-}
-
 /// A small load point for tests, which change what matters to them.
 #[cfg(test)]
 pub(crate) fn sample() -> Workload {
@@ -452,7 +198,7 @@ pub(crate) fn sample() -> Workload {
         target: Target {
             endpoints: vec![Endpoint {
                 url: "http://127.0.0.1:8000".into(),
-                addresses: vec![Address::Ip(SocketAddr::from(([127, 0, 0, 1], 8000)))],
+                addresses: vec![Address::Ip(std::net::SocketAddr::from(([127, 0, 0, 1], 8000)))],
                 host: "127.0.0.1:8000".into(),
                 base_path: "/v1".into(),
                 query: String::new(),
