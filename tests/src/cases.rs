@@ -9,6 +9,7 @@
 //! - `client`: how the load is set;
 //! - `expected`: what must hold. Times are ms since the server had read the whole request, so they
 //!   name the pieces of `answers`: a test compares with the moment when that piece really left;
+//! - `in_other_dialects`: what is expected of the same answers where another API is spoken, by its name;
 //! - `chosen`: which answer is ours where practice differs, and metrics.md decides.
 #![expect(clippy::panic, reason = "a test fails by panicking")]
 
@@ -34,6 +35,7 @@ pub struct Case {
     pub client: Value,
     /// What must hold.
     pub expected: Value,
+    in_other_dialects: Value,
     records: Option<String>,
 }
 
@@ -62,6 +64,7 @@ impl Case {
             manners: Manners { idle_close_ms: idle.as_u64(), ..Manners::default() },
             client: line["client"].clone(),
             expected: line["expected"].clone(),
+            in_other_dialects: line["in_other_dialects"].clone(),
             records: line["records"].as_str().map(str::to_owned),
         }
     }
@@ -76,6 +79,14 @@ impl Case {
         } else {
             Dialect::OpenaiChat
         }
+    }
+
+    /// The same, with what must hold where `dialect`, which is not the case's own, is spoken.
+    #[must_use]
+    pub fn spoken_as(self, dialect: Dialect) -> Self {
+        let expected = self.in_other_dialects[dialect.as_str()].clone();
+        assert!(expected.is_object(), "{} says nothing of {dialect}", self.id);
+        Self { expected, ..self }
     }
 
     /// A server that answers as the case has it.

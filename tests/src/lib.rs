@@ -14,10 +14,10 @@ use std::thread::JoinHandle;
 use tempfile::TempDir;
 use tokclock_engine::measure::Facts;
 use tokclock_engine::record::{Row, read_rows};
-use tokclock_engine::run::{Control, Progress, Setup, Way, locate, run};
+use tokclock_engine::run::{Control, Progress, Setup, Way, locate, run, settle_paths};
 use tokclock_engine::workload::{
-    Client, Content, Dialect, Limits, Load, Objectives, Overflow, Sizes, Stop, Target, Tls,
-    Tokenizer, Warmup, Workload,
+    Client, Content, Dialect, Limits, Load, Objectives, Overflow, Sizes, Stop, Target, Template,
+    Tls, Tokenizer, Warmup, Workload,
 };
 use tokclock_sim::{Law, Report, Server, Settings};
 
@@ -89,6 +89,15 @@ pub fn workload(address: SocketAddr, load: Load, stop: Stop) -> Workload {
     }
 }
 
+/// Makes it speak `dialect` with the same server; `template` says how, where that is one.
+pub fn speak(workload: &mut Workload, dialect: Dialect, template: Option<Template>) {
+    let target = &mut workload.target;
+    (target.dialect, target.template) = (dialect, template);
+    let located = locate(&target.endpoints[0].url, dialect, &Way::default()).unwrap();
+    target.endpoints = vec![located.endpoint];
+    settle_paths(target);
+}
+
 /// As many reactors as asked for; they share CPUs where there are fewer.
 #[must_use]
 pub fn on_reactors(mut workload: Workload, reactors: usize) -> Workload {
@@ -105,6 +114,19 @@ pub struct Ran {
     pub rows: Vec<Row>,
     /// Where they lie.
     pub dir: TempDir,
+}
+
+impl Ran {
+    /// Whether the kernel has stamped every read, and no piece of an answer of so many shared one
+    /// with the next: a busy machine does that to a client, and then a mark is rightly that of the
+    /// later piece.
+    #[must_use]
+    pub fn tells_apart(&self, row: &Row, pieces: usize) -> bool {
+        let unstamped: u64 = self.facts.tallies.iter().map(|tally| tally.unstamped_reads).sum();
+        // A piece larger than a read takes several.
+        let is_small = row.bytes < 64 << 10;
+        unstamped == 0 && is_small && row.reads as usize >= pieces
+    }
 }
 
 /// Carries out `workload`, watched by nobody.

@@ -16,6 +16,13 @@ use std::time::Duration;
 
 use connection::Connection;
 
+use crate::MS;
+
+/// What two clocks may differ by.
+pub const EARLY_NS: u64 = MS;
+/// What a piece may take on its way where that is not known better; other work shares this machine.
+const LATE_NS: u64 = 100 * MS;
+
 /// One answer: its bytes, when which of them leave, and what happens to the connection then.
 #[derive(Debug, Clone)]
 pub struct Script {
@@ -116,6 +123,29 @@ impl Asked {
             [only] => (only.begun, only.ended),
             [] => panic!("nothing left at {at_ms} ms: {:?}", self.sent),
         }
+    }
+
+    /// Whether `mark`, CLOCK_MONOTONIC ns, lies where what the script has at `at_ms` arrived: not
+    /// before it was sent and, where the client could tell pieces apart, before the next one was.
+    ///
+    /// # Errors
+    /// How far off it is.
+    pub fn near(&self, mark: u64, at_ms: u64, told_apart: bool) -> Result<(), String> {
+        let (begun, ended) = self.left_at(at_ms);
+        let later = self.sent.iter().find(|sent| sent.at_ms > at_ms);
+        // A server that was late itself may have sent two of them at nearly the same time.
+        let later = later.filter(|next| next.begun > ended + 3 * EARLY_NS);
+        let latest = match later.filter(|_| told_apart) {
+            Some(next) => next.begun - EARLY_NS,
+            None => ended + LATE_NS,
+        };
+        if mark + EARLY_NS < begun {
+            return Err(format!("{} µs before it was sent", (begun - mark) / 1000));
+        }
+        if mark > latest {
+            return Err(format!("{} µs after it was sent", (mark - ended) / 1000));
+        }
+        Ok(())
     }
 }
 
