@@ -1,7 +1,7 @@
 //! Recorded answers over real sockets: outcome, text, tokens and every time, each time compared with
 //! the moment when the very bytes that decide it left the server.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use serde_json::{Value, json};
 use tokclock_engine::measure::{ReasonKind, Request, Summary, summarize};
 use tokclock_engine::record::Row;
-use tokclock_engine::workload::{Arrival, Dialect, Load, Overflow, Workload};
+use tokclock_engine::workload::{Arrival, Dialect, Load, Overflow, Retries, Workload};
 use tokclock_tests::cases::Case;
 use tokclock_tests::replay::{Asked, EARLY_NS, Log};
 use tokclock_tests::{MS, Ran, carry_out, closed, requests, speak, workload};
@@ -80,6 +80,38 @@ fn m007_without_a_tokenizer_the_report_says_what_itl_is() {
 fn w061_is_a_whole_answer_of_ollama() {
     let case = Case::named("W061").spoken_as(Dialect::OllamaGenerate);
     hold_in(&case, Dialect::OllamaGenerate);
+}
+
+/// With retries its two answers are of one request, and what the first cost is no latency of the
+/// server's.
+#[test]
+fn w053_with_a_retry_is_one_request_that_waited() {
+    let case = Case::named("W053");
+    let server = case.serve();
+    let mut load = load_of(&case, server.address());
+    load.stop = requests(1);
+    load.client.retries = Retries { max: 1, backoff_ns: MS };
+    let ran = carry_out(&load);
+    let log = server.stop();
+    let [refused, answered] = &case.scripts[..] else { panic!("two answers") };
+    let posts: Vec<&Asked> = log.posts().collect();
+    let (row, request) = (&ran.rows[0], Request::new(&ran.rows[0], &load));
+    assert_eq!((ran.rows.len(), posts.len(), refused.pieces.len()), (1, 2, 1));
+    let pieces = answered.pieces.len();
+    let seen = Seen { row, next: None, request, asked: posts[1], pieces, ran: &ran };
+    let wrong = seen.check(&case.expected["requests"][1]);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert_eq!((row.attempts, row.retries), (2, 1));
+    let pause = case.expected["requests"][0]["retry_after_s"].as_u64().unwrap() * 1000 * MS;
+    assert!(row.retry_ns >= pause && posts[1].at - posts[0].at >= pause, "{row:?}");
+    let first_token = row.first_token.unwrap();
+    let summary = summarize(&load, &ran.facts, ran.rows.clone());
+    let latency = summary.latency;
+    assert_eq!(latency.service.ttft.max, Some(first_token - row.write_start.unwrap()));
+    assert_eq!(latency.ttft.max, Some(first_token - row.dispatched.unwrap()));
+    assert!(latency.ttft.max >= Some(pause) && latency.service.ttft.max < Some(pause));
+    assert_eq!((summary.requests.ok, summary.requests.failed), (1, 0));
+    assert_eq!((summary.requests.retried, summary.requests.retries), (1, 1));
 }
 
 /// Everything that is expected of the case holds.

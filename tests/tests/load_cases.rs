@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokclock_engine::measure::{ReasonKind, summarize};
 use tokclock_engine::plan::arrival::Gaps;
 use tokclock_engine::record::{ErrorClass, Outcome, Row, WaitCause};
-use tokclock_engine::workload::{Arrival, Load, Overflow, Stop, Warmup};
+use tokclock_engine::workload::{Arrival, Load, Overflow, Retries, Stop, Warmup};
 use tokclock_tests::cases::{Case, paced};
 use tokclock_tests::replay::{Manners, Replay, Script};
 use tokclock_tests::{MS, carry_out, closed, requests, short_answer, workload};
@@ -172,4 +172,33 @@ fn l023_a_refused_request_is_not_sent_again_unasked() {
         assert_eq!(row.first_token, None);
     }
     assert_eq!(expected["error_class"], "rate_limited");
+}
+
+#[test]
+fn l023_retries_are_as_many_as_were_asked_for() {
+    let case = Case::named("L023");
+    let (client, expected) = (&case.client, &case.expected);
+    // The same without the second that it asks for: the pauses are then ours, and short here.
+    let answer = String::from_utf8(case.scripts[0].bytes.clone()).unwrap();
+    let server = serve(Script::at_once(answer.replace("Retry-After: 1\r\n", ""), 0));
+    let asked_for = count(&client["requests"]);
+    let mut load =
+        workload(server.address(), closed(count(&client["concurrency"])), requests(asked_for));
+    let backoff_ns = count(&client["retry_base_ms"]) * MS / 20;
+    load.client.retries = Retries { max: count(&client["retries"]) as u32, backoff_ns };
+    let ran = carry_out(&load);
+    let posts = server.stop().posts().count() as u64;
+    assert_eq!(posts, count(&expected["server_posts"]));
+    assert_eq!(ran.rows.len() as u64, count(&expected["failed"]));
+    for row in &ran.rows {
+        assert_eq!((row.error, row.retry_after), (Some(ErrorClass::RateLimited), None));
+        assert_eq!(u64::from(row.attempts), count(&expected["attempts_per_request"]));
+        // The base, twice the base and four times.
+        assert!(row.retry_ns >= 7 * backoff_ns, "{row:?}");
+    }
+    let summary = summarize(&load, &ran.facts, ran.rows);
+    assert_eq!(summary.requests.failed, count(&expected["failed"]));
+    assert_eq!(summary.requests.retries, posts - summary.requests.failed);
+    let wall = (ran.facts.end - ran.facts.window_start) as f64 / 1e9;
+    assert!(wall < expected["wall_s_max"].as_f64().unwrap(), "{wall} s");
 }
