@@ -1,7 +1,7 @@
 //! Recorded answers over real sockets: outcome, text, tokens and every time, each time compared with
 //! the moment when the very bytes that decide it left the server.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;

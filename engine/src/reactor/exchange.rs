@@ -53,6 +53,8 @@ pub(crate) struct Exchange {
     /// The last output event shared its read.
     last_coalesced: bool,
     pub(super) token_ids: u64,
+    /// Something was generated, in whatever form.
+    pub(super) saw_output: bool,
 }
 
 impl Exchange {
@@ -67,6 +69,7 @@ impl Exchange {
             running_tokens: 0,
             last_coalesced: false,
             token_ids: 0,
+            saw_output: false,
         }
     }
 
@@ -183,6 +186,7 @@ impl Exchange {
 
     #[inline]
     fn on_output(&mut self, output: &Output<'_>, at: u64, read: &mut Reading) {
+        self.saw_output = true;
         self.note_end(output.finish, output.usage);
         if output.done {
             self.note_done(at);

@@ -73,7 +73,7 @@ impl Exchange {
     /// The class that a whole answer fails by, if it does.
     fn ended_well(&self) -> Option<ErrorClass> {
         let finished = self.settled.finish.is_some();
-        let generated = self.settled.events > 0 || self.token_ids > 0 || self.has_output_usage();
+        let generated = self.saw_output || self.has_document();
         match (finished, generated) {
             (true, _) => None,
             (false, true) if self.saw_done || !self.stream => None,
@@ -83,8 +83,9 @@ impl Exchange {
         }
     }
 
-    fn has_output_usage(&self) -> bool {
-        !self.stream && self.settled.usage.is_some()
+    /// A document without output is whole if it has counts or is what was asked for: embeddings.
+    fn has_document(&self) -> bool {
+        !self.stream && (self.settled.usage.is_some() || self.saw_done)
     }
 
     /// What the server or the system said of it.
