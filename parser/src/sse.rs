@@ -180,7 +180,8 @@ impl Sse {
             let rest = &bytes[used..];
             let Some(length) = memchr2(b'\n', b'\r', rest) else {
                 self.within(self.line.len() + rest.len()).map_err(|_| {
-                    let at = used + self.event_bytes_max - self.line.len();
+                    // Half a byte order mark was kept before the limit was known to be met.
+                    let at = used.wrapping_add(self.event_bytes_max).wrapping_sub(self.line.len());
                     Error::new(ErrorKind::SizeLimit, at)
                 })?;
                 self.line.extend_from_slice(rest);
@@ -383,6 +384,15 @@ mod tests {
             assert!(errors[0].is_some());
             assert!(errors.iter().all(|error| *error == errors[0]), "{errors:?}");
         }
+    }
+
+    #[test]
+    fn half_a_mark_above_the_limit_is_refused_however_it_is_cut() {
+        let mut sse = Sse::new(0);
+        assert_eq!(sse.step(b"\xefx").unwrap_err().at, 0);
+        let mut sse = Sse::new(0);
+        assert_eq!(sse.step(b"\xef").unwrap().item, None);
+        assert_eq!(sse.step(b"x").unwrap_err().after(1).at, 0);
     }
 
     #[test]

@@ -47,6 +47,11 @@ fn every_seed_of_an_event_stream_holds() {
 }
 
 #[test]
+fn every_seed_of_a_stream_of_lines_holds() {
+    replay("ndjson", fuzz::ndjson);
+}
+
+#[test]
 fn every_seed_of_an_answer_holds() {
     replay("answer", fuzz::answer);
 }

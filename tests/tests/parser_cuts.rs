@@ -344,6 +344,7 @@ proptest! {
         fuzz::head(&wire);
         fuzz::body(&input);
         fuzz::sse(&input);
+        fuzz::ndjson(&input);
         fuzz::answer(&input);
         let body = wire.windows(4).position(|end| end == b"\r\n\r\n").map_or(0, |end| end + 4);
         let input = [&[seed, seed], &wire[body.min(wire.len())..]].concat();

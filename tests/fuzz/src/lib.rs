@@ -10,6 +10,7 @@ use tokclock_parser::answer::{Answer, Limits, Settings};
 use tokclock_parser::body::{Body, Part};
 use tokclock_parser::dialect::{Decoder, Dialect, Places, Template};
 use tokclock_parser::head::{self, Framing};
+use tokclock_parser::ndjson::Ndjson;
 use tokclock_parser::sse::Sse;
 
 /// A head is found as soon as it is whole, and stays what it is whatever follows.
@@ -84,7 +85,8 @@ fn sse_in_pieces(limit: usize, wire: &[u8], pieces: &[usize]) -> Vec<String> {
                     found.push(format!("{message:?} at {base}"));
                 }
                 Err(error) => {
-                    found.push(format!("{:?} at {}", error.kind, base + error.at));
+                    // It may lie in an earlier piece.
+                    found.push(format!("{:?} at {}", error.kind, error.at.wrapping_add(base)));
                     return found;
                 }
             }
@@ -95,6 +97,37 @@ fn sse_in_pieces(limit: usize, wire: &[u8], pieces: &[usize]) -> Vec<String> {
         Err(error) => found.push(format!("last {:?}", error.kind)),
     }
     found.push(format!("{} strange", sse.strange_lines()));
+    found
+}
+
+/// Lines and errors of a stream of lines do not depend on the split.
+pub fn ndjson(input: &[u8]) {
+    let [limit, seed, wire @ ..] = input else { return };
+    let limit = usize::from(*limit);
+    let one = lines_in_pieces(limit, wire, &[wire.len()]);
+    assert_eq!(lines_in_pieces(limit, wire, &split(wire.len(), *seed)), one);
+}
+
+fn lines_in_pieces(limit: usize, wire: &[u8], pieces: &[usize]) -> Vec<String> {
+    let mut lines = Ndjson::new(limit);
+    let (mut found, mut base) = (Vec::new(), 0);
+    for mut left in pieces_of(wire, pieces) {
+        loop {
+            match lines.step(left) {
+                Ok(step) => {
+                    left = &left[step.used..];
+                    base += step.used;
+                    let Some(line) = step.item else { break };
+                    found.push(format!("{line:?} at {base}"));
+                }
+                Err(error) => {
+                    found.push(format!("{:?} at {}", error.kind, error.at.wrapping_add(base)));
+                    return found;
+                }
+            }
+        }
+    }
+    found.push(format!("last {:?}", lines.eof()));
     found
 }
 
