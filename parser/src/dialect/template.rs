@@ -19,7 +19,7 @@ pub enum Framing {
     /// An event stream.
     #[default]
     Sse,
-    /// A JSON text on each line, whatever its content type.
+    /// A JSON text on each line, unless its content type is that of an event stream.
     Ndjson,
 }
 

@@ -19,7 +19,12 @@ pub(super) fn event(dialect: &Dialect, json: &str) -> String {
 
 /// What the events of a stream mean, after checking that no cut and no response before changes it.
 pub(super) fn stream(dialect: &Dialect, body: &str) -> Vec<String> {
-    let wire = format!("{HEAD}{body}");
+    stream_of("text/event-stream", dialect, body)
+}
+
+/// The same of any content type.
+pub(super) fn stream_of(content: &str, dialect: &Dialect, body: &str) -> Vec<String> {
+    let wire = format!("HTTP/1.1 200 OK\r\nContent-Type: {content}\r\n\r\n{body}");
     let wire = wire.as_bytes();
     let settings = Settings { dialect: dialect.clone(), stream: true, limits: Limits::default() };
     let mut used = Answer::new(settings.clone());

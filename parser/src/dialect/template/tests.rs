@@ -184,6 +184,34 @@ fn a_list_of_tokens_that_repeats_is_counted_once() {
 }
 
 #[test]
+fn a_complete_body_may_be_the_end() {
+    let places = Places { ends_with_body: true, ..text_at("/text") };
+    let body = "data: {\"text\":\"a\"}\n\n";
+    assert_eq!(trial::stream(&dialect(places.clone()), body), ["content <a>", "done"]);
+    assert_eq!(trial::stream(&dialect(text_at("/text")), body), ["content <a>"]);
+    let lost = format!("{body}data: {{\"error\":\"Lost\"}}\n\n");
+    assert_eq!(trial::stream(&dialect(places), &lost), ["content <a>", "fault - Lost"]);
+}
+
+#[test]
+fn a_stream_may_have_a_text_on_each_line() {
+    let lines = dialect(Places {
+        framing: Framing::Ndjson,
+        done: all(&["/last"]),
+        cumulative: true,
+        ..text_at("/text")
+    });
+    let body = "{\"text\":\"a\"}\r\n\n {\"text\":\"a b\"}\n{\"last\":true}";
+    for content in ["application/x-ndjson", "application/json", "text/plain"] {
+        assert_eq!(
+            trial::stream_of(content, &lines, body),
+            ["content <a>", "content < b>", "tail done"],
+            "{content}"
+        );
+    }
+}
+
+#[test]
 fn a_line_that_ends_a_stream_may_look_like_an_event() {
     let end = dialect(Places { done_line: Some("{\"kind\":\"end\"}".into()), ..text_at("/text") });
     let body = "data: {\"kind\":\"go\"}\n\ndata: {\"text\":\"a\"}\n\ndata: {\"kind\":\"end\"}\n\n";
