@@ -153,7 +153,15 @@ pub(crate) fn class_of(error: &Error) -> (ErrorClass, String) {
                 | CertificateError::NotValidForNameContext { .. } => {
                     "the server's certificate is for another name".to_owned()
                 }
-                other => format!("the server's certificate is not accepted: {other}"),
+                CertificateError::Other(other) => {
+                    format!("the server's certificate is not accepted: {other}")
+                }
+                other => {
+                    // The rest of it is bytes.
+                    let name = format!("{other:?}");
+                    let name = name.split([' ', '(', '{']).next().unwrap_or_default();
+                    format!("the server's certificate is not accepted: {name}")
+                }
             };
             (ErrorClass::TlsVerify, text)
         }
@@ -175,11 +183,11 @@ pub(crate) fn class_of(error: &Error) -> (ErrorClass, String) {
 /// What to do about a failure, as the end of a sentence.
 pub(crate) fn advice(error: &Error) -> &'static str {
     match error {
-        Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
-            "; trust its authority with --cacert FILE, or do without checking with --insecure"
-        }
+        Error::InvalidCertificate(
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+        ) => "; name the right host with --sni, or do without checking with --insecure",
         Error::InvalidCertificate(_) => {
-            "; name the right host with --sni, or do without checking with --insecure"
+            "; trust its authority with --cacert FILE, or do without checking with --insecure"
         }
         Error::AlertReceived(
             AlertDescription::CertificateRequired | AlertDescription::HandshakeFailure,
