@@ -174,6 +174,22 @@ fn run_toml_leads_to_the_same_workload() {
         &["--dialect", "triton-generate", "--model", "m", "http://127.0.0.1:1/p/?v=1"],
         &["--dialect", "anthropic-messages", "--no-force-length=false"],
         &["https://127.0.0.1/v1?api-version=1"],
+        &[
+            "https://127.0.0.1",
+            "https://127.0.0.2",
+            "--cacert",
+            "ca.pem",
+            "--sni",
+            "c",
+            "--tls-timeout",
+            "2s",
+        ],
+        &["--cert", "a.pem", "--key", "a.key", "--insecure", "--tls-resumption", "off"],
+        &["--connections", "per-user", "--requests-per-connection", "9", "--retries", "3"],
+        &["--retry-backoff", "1s", "--source-ip", "127.0.0.2,127.0.0.3", "--cancel-rate", "10%"],
+        &["--cancel-rate", "1", "--cancel-after", "2s", "--max-event-bytes", "1000"],
+        &["--resolve", "llm.example:443:127.0.0.1", "--proxy", "http://127.0.0.1:3128"],
+        &["--unix-socket", "server.sock", "--max-head-bytes", "1", "--max-body-bytes", "2"],
     ];
     for options in cases {
         let draft = draft(options).unwrap();
