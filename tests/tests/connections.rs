@@ -448,3 +448,15 @@ fn what_is_too_large_is_a_size_limit_wherever_it_is() {
         server.join().unwrap();
     }
 }
+
+#[test]
+fn an_address_of_another_host_is_refused_before_the_load() {
+    let sim = Sim::start(settings());
+    let mut load = workload(sim.address(), closed(1), requests(1));
+    load.client.source_ips = vec!["192.0.2.1".parse().unwrap()];
+    let error = tokclock_engine::run::check(&load).unwrap_err().to_string();
+    assert!(error.contains("192.0.2.1") && error.lines().count() == 1, "{error}");
+    load.client.source_ips = vec!["127.0.0.9".parse().unwrap()];
+    assert!(tokclock_engine::run::check(&load).is_ok());
+    let _ = sim.stop();
+}

@@ -34,7 +34,7 @@ pub use tls::TlsFilesError;
 
 pub(crate) use crew::{Crew, Writer};
 pub(crate) use setup::{Count, Gauge, Start, counter};
-pub(crate) use socket::stamp_keeper;
+pub(crate) use socket::{is_own_address, stamp_keeper};
 
 use std::io;
 use std::os::fd::OwnedFd;

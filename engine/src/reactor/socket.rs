@@ -129,6 +129,14 @@ pub(crate) fn connect(
     }
 }
 
+/// Whether connections can come from this address.
+pub(crate) fn is_own_address(ip: IpAddr) -> bool {
+    let address = SockAddr::from(std::net::SocketAddr::new(ip, 0));
+    Socket::new(address.domain(), Type::STREAM.cloexec(), None)
+        .and_then(|socket| socket.bind(&address))
+        .is_ok()
+}
+
 /// Fixes the source address and leaves the port to connect(2), which can then use one port for
 /// several servers.
 fn bind_without_port(socket: &Socket, source: IpAddr) -> io::Result<()> {

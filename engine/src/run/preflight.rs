@@ -1,8 +1,9 @@
 //! What is checked before load starts, so that a lack of ours is never blamed on the server.
 
 use super::RunError;
+use crate::reactor::is_own_address;
 use crate::reactor::probe::{Asked, reach};
-use crate::workload::{Load, Workload};
+use crate::workload::{Address, Endpoint, Load, Workload};
 
 /// Descriptors that a run needs beside its connections.
 const SPARE_DESCRIPTORS: u64 = 96;
@@ -44,8 +45,23 @@ pub fn check(workload: &Workload) -> Result<Vec<String>, RunError> {
         Load::Closed { users, .. } => Some(users),
         Load::Open { max_in_flight, .. } => max_in_flight,
     };
-    descriptors(connections, &mut notes)?;
-    ports(connections)?;
+    let (target, sources) = (&workload.target, &workload.client.source_ips);
+    // What a user has open to one server rests while it asks another.
+    let servers = target.endpoints.len() as u64;
+    descriptors(connections.map(|some| some.saturating_mul(servers)), &mut notes)?;
+    for ip in sources {
+        if !is_own_address(*ip) {
+            return Err(RunError::Host(format!(
+                "--source-ip {ip} is no address of this host: add it (ip addr add), or leave it out"
+            )));
+        }
+    }
+    let over_tcp = |endpoint: &Endpoint| {
+        endpoint.addresses.iter().any(|address| matches!(address, Address::Ip(_)))
+    };
+    if target.endpoints.iter().any(over_tcp) {
+        ports(connections, sources.len().max(1) as u64)?;
+    }
     for asked in Asked::all(&workload.target) {
         reach(&asked)?;
     }
@@ -99,19 +115,20 @@ fn grow_table(descriptors: u64) {
     }
 }
 
-/// One address has only so many local ports towards one server.
-fn ports(connections: Option<u64>) -> Result<(), RunError> {
+/// One address has only so many local ports towards one server; there may be several `sources`.
+fn ports(connections: Option<u64>, sources: u64) -> Result<(), RunError> {
     let Some(wanted) = connections else { return Ok(()) };
     let Ok(text) = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range") else {
         return Ok(());
     };
     let bounds: Vec<u64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     let &[low, high] = bounds.as_slice() else { return Ok(()) };
-    let room = high.saturating_sub(low) + 1;
+    let room = (high.saturating_sub(low) + 1).saturating_mul(sources);
     if wanted > room {
         return Err(RunError::Host(format!(
             "{wanted} connections to one address need as many local ports, but there are {room}: \
-             widen net.ipv4.ip_local_port_range, or use fewer connections"
+             widen net.ipv4.ip_local_port_range, give more addresses with --source-ip, or use fewer \
+             connections"
         )));
     }
     Ok(())
