@@ -147,7 +147,6 @@ fn a_secret_that_the_server_does_not_know_is_not_kept_either() {
 }
 
 #[test]
-#[ignore = "what a server says of a key is kept as it stands, the key with it"]
 fn a_secret_that_comes_back_in_an_error_is_not_kept() {
     is_sent_and_not_kept(|_| refusal(&format!("there is no key {SECRET} here")), 5);
 }

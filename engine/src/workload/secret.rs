@@ -16,23 +16,40 @@ pub fn is_secret(name: &str) -> bool {
         || ["token", "secret", "key", "password"].iter().any(|word| name.contains(word))
 }
 
-/// The secrets of a target, to be kept out of what servers say: some repeat the key they refuse.
+/// Headers whose values everybody may see.
+const PUBLIC: [&str; 6] = [
+    "accept",
+    "accept-language",
+    "anthropic-beta",
+    "anthropic-version",
+    "content-type",
+    "user-agent",
+];
+
+/// What may be secret of a target, to be kept out of what servers say: some repeat the key they
+/// refuse. A header that is secret by another name is hidden too, so all are but those that are
+/// public.
 #[derive(Clone, Default)]
 pub(crate) struct Secrets(Vec<String>);
 
 impl Secrets {
     /// Those that its headers hold.
     pub(crate) fn of(target: &Target) -> Self {
-        let values = target.headers.iter().filter(|(name, _)| is_secret(name));
-        // Of `Bearer KEY` the key alone, which is in the whole as well.
-        let keys = values.filter_map(|(_, value)| value.split_ascii_whitespace().last());
-        let long = keys.filter(|key| key.len() >= LOOKED_FOR_MIN);
-        Self(long.map(str::to_owned).collect())
+        let public = |name: &str| PUBLIC.iter().any(|known| known.eq_ignore_ascii_case(name));
+        let values = target.headers.iter().filter(|(name, _)| !public(name.trim()));
+        // `Bearer KEY`, `name=KEY; name=KEY`: a server may repeat a part.
+        let parts = values.flat_map(|(_, value)| value.split([' ', '\t', ';', ',', '=']));
+        let mut long: Vec<String> =
+            parts.filter(|part| part.len() >= LOOKED_FOR_MIN).map(str::to_owned).collect();
+        // A scheme's name is no secret.
+        long.retain(|part| !matches!(part.to_ascii_lowercase().as_str(), "bearer" | "digest"));
+        long.sort_by_key(|part| std::cmp::Reverse(part.len()));
+        Self(long)
     }
 
     /// Takes them out of a text.
     pub(crate) fn hide(&self, text: &mut String) {
-        for secret in self.0.iter().filter(|secret| !secret.is_empty()) {
+        for secret in &self.0 {
             if text.contains(secret.as_str()) {
                 *text = text.replace(secret.as_str(), REDACTED);
             }
@@ -48,9 +65,10 @@ mod tests {
     fn a_server_that_repeats_the_key_does_not_give_it_away() {
         let mut target = crate::workload::sample().target;
         target.headers.push(("Authorization".into(), "Bearer sk-12345".into()));
-        target.headers.push(("X-Route".into(), "blue-green".into()));
-        let mut text = "no such key: sk-12345 (route blue-green)".to_owned();
+        target.headers.push(("Cookie".into(), "session=abcdefgh; b=1".into()));
+        target.headers.push(("anthropic-version".into(), "2023-06-01".into()));
+        let mut text = "no key sk-12345 (bearer), no session abcdefgh, 2023-06-01".to_owned();
         Secrets::of(&target).hide(&mut text);
-        assert_eq!(text, "no such key: <redacted> (route blue-green)");
+        assert_eq!(text, "no key <redacted> (bearer), no <redacted> <redacted>, 2023-06-01");
     }
 }
