@@ -123,7 +123,7 @@ impl<'de> Take<'de> for Timings {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{SSE, broken, document, stream, without};
+    use super::super::testing::{SSE, brief, broken, document, stream, without};
     use crate::dialect::Decoder;
     use crate::dialect::Dialect::LlamacppCompletion as LLAMA;
     use crate::sse::Message;
@@ -146,14 +146,14 @@ mod tests {
     #[test]
     fn tokens_and_the_event_that_ends_them() {
         let body = event("one", "8", 1) + &event(" two", "9", 2) + &last("", "limit", "");
-        let seen = ["content \"one\" #1 6>1", "content \" two\" #1 6>2", "tail length 6>2 done"];
+        let seen = ["content <one> #1 6>1", "content < two> #1 6>2", "tail length 6>2 done"];
         assert_eq!(stream(&LLAMA, SSE, &body), seen);
     }
 
     #[test]
     fn the_event_that_ends_it_keeps_its_text() {
         let body = last("two", "word", "");
-        assert_eq!(stream(&LLAMA, SSE, &body), ["content \"two\" stop 6>2 done"]);
+        assert_eq!(stream(&LLAMA, SSE, &body), ["content <two> stop 6>2 done"]);
         assert_eq!(stream(&LLAMA, SSE, &last("", "eos", "")), ["tail stop 6>2 done"]);
         assert_eq!(stream(&LLAMA, SSE, &last("", "none", "")), ["tail other 6>2 done"]);
         let old = "data: {\"content\":\"\",\"stop\":true,\"stopped_limit\":true}\n\n";
@@ -177,7 +177,7 @@ mod tests {
                         \"tokens_predicted\":0,\"tokens_evaluated\":6,\"prompt_progress\":\
                         {\"total\":6,\"cache\":0,\"processed\":3,\"time_ms\":2}}\n\n";
         let body = [progress, ":\n\n", &event("one", "", 1), &last("", "limit", "")].concat();
-        let seen = ["empty", "content \"one\" 6>1", "tail length 6>2 done"];
+        let seen = ["empty", "content <one> 6>1", "tail length 6>2 done"];
         assert_eq!(stream(&LLAMA, SSE, &body), seen);
     }
 
@@ -185,26 +185,26 @@ mod tests {
     fn an_error_inside_a_200() {
         let body = event("one", "8", 1)
             + "data: {\"error\":{\"code\":500,\"message\":\"no room\",\"type\":\"server_error\"}}\n\n";
-        let seen = ["content \"one\" #1 6>1", "fault \"no room\" 500"];
+        let seen = ["content <one> #1 6>1", "fault <no room> 500"];
         assert_eq!(stream(&LLAMA, SSE, &body), seen);
     }
 
     #[test]
     fn a_stream_that_is_cut_off_does_not_end() {
         let body = event("one", "8", 1) + &last("", "limit", "")[..50];
-        assert_eq!(broken(&LLAMA, SSE, &body), ["content \"one\" #1 6>1", "empty"]);
-        assert_eq!(stream(&LLAMA, SSE, &event("one", "8", 1)), ["content \"one\" #1 6>1"]);
+        assert_eq!(broken(&LLAMA, SSE, &body), ["content <one> #1 6>1", "empty"]);
+        assert_eq!(stream(&LLAMA, SSE, &event("one", "8", 1)), ["content <one> #1 6>1"]);
     }
 
     #[test]
     fn documents_are_one_object_or_a_list() {
         let one = "{\"index\":0,\"content\":\"one two\",\"tokens\":[8,9],\"stop\":true,\
                    \"tokens_predicted\":2,\"tokens_evaluated\":6,\"stop_type\":\"eos\"}";
-        assert_eq!(document(&LLAMA, one), ["content \"one two\" #2 stop 6>2 done"]);
+        assert_eq!(document(&LLAMA, one), ["content <one two> #2 stop 6>2 done"]);
         let both = document(&LLAMA, &format!("[{one},{one}]"));
-        assert_eq!(both, ["content \"one twoone two\" #4 stop 12>4 done"]);
+        assert_eq!(both, ["content <one twoone two> #4 stop 12>4 done"]);
         let error = "{\"error\":{\"code\":400,\"message\":\"no prompt\"}}";
-        assert_eq!(document(&LLAMA, error), ["fault \"no prompt\" 400"]);
+        assert_eq!(document(&LLAMA, error), ["fault <no prompt> 400"]);
     }
 
     #[test]
@@ -213,11 +213,11 @@ mod tests {
         let full = full.trim().strip_prefix("data: ").unwrap();
         let without = |field| without(&LLAMA, full, field);
         assert_eq!(without("content"), "tail length 6>2 cached 4 done");
-        assert_eq!(without("stop"), "content \"x\" 6>2 cached 4");
-        assert_eq!(without("stop_type"), "content \"x\" other 6>2 cached 4 done");
-        assert_eq!(without("tokens_predicted"), "content \"x\" length 6>- cached 4 done");
-        assert_eq!(without("tokens_evaluated"), "content \"x\" length ->2 cached 4 done");
-        assert_eq!(without("timings"), "content \"x\" length 6>2 done");
+        assert_eq!(without("stop"), "content <x> 6>2 cached 4");
+        assert_eq!(without("stop_type"), "content <x> other 6>2 cached 4 done");
+        assert_eq!(without("tokens_predicted"), "content <x> length 6>- cached 4 done");
+        assert_eq!(without("tokens_evaluated"), "content <x> length ->2 cached 4 done");
+        assert_eq!(without("timings"), "content <x> length 6>2 done");
     }
 
     #[test]
@@ -227,8 +227,8 @@ mod tests {
             let event = event("x", &(number * 50).to_string(), number);
             let data = event.trim().strip_prefix("data: ").unwrap().as_bytes();
             assert_eq!(decoder.finds(data), number > 1);
-            let read = super::super::testing::brief(&decoder.event(Message { name: b"", data }));
-            assert_eq!(read, format!("content \"x\" #1 6>{number}"));
+            let read = brief(&decoder.event(Message { name: b"", data }));
+            assert_eq!(read, format!("content <x> #1 6>{number}"));
         }
     }
 }

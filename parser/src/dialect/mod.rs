@@ -25,8 +25,6 @@ mod template;
 mod testing;
 mod tgi_generate;
 mod told;
-#[cfg(test)]
-mod trial;
 mod triton_generate;
 
 pub use reading::Decoder;

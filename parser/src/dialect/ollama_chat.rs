@@ -58,8 +58,7 @@ mod tests {
     use crate::ErrorKind;
     use crate::answer::{Answer, Limits, Settings};
     use crate::dialect::Decoder;
-    use crate::dialect::Dialect::OllamaChat as OLLAMA;
-    use crate::dialect::Dialect::OpenaiChat;
+    use crate::dialect::Dialect::{OllamaChat as OLLAMA, OpenaiChat};
     use crate::sse::Message;
 
     fn line(second: u32, message: &str, rest: &str) -> String {
@@ -80,12 +79,8 @@ mod tests {
             + &line(4, "\"content\":\"\"", LAST)
     }
 
-    const SEEN: [&str; 4] = [
-        "reasoning (hm)",
-        "content \"ja\"",
-        "content \", \\\\\\\"é\\\\\\\"\"",
-        "tail stop 26>4 done",
-    ];
+    const SEEN: [&str; 4] =
+        ["reasoning (hm)", "content <ja>", r#"content <, \"é\">"#, "tail stop 26>4 done"];
 
     #[test]
     fn thinking_an_answer_and_its_end() {
@@ -115,7 +110,7 @@ mod tests {
         let mut answer = answer(&OLLAMA, true);
         let mixed = body().replacen('\n', "\n<oops>\n", 1);
         let seen = read(&mut answer, [with_length(NDJSON, &mixed)]);
-        assert_eq!(seen[2], "malformed");
+        assert_eq!(seen[2], "malformed at 0");
         assert!(seen[3..6].iter().eq(&SEEN[1..]));
         assert!(!answer.not_streaming());
 
@@ -133,8 +128,8 @@ mod tests {
         let error = "{\n  \"error\": \"model is loading\"\n}";
         for body in [error, &format!("{error}\n")] {
             let seen = stream(&OLLAMA, JSON, body);
-            assert_eq!(seen.last().unwrap(), "fault \"model is loading\"");
-            assert!(seen[..seen.len() - 1].iter().all(|event| event == "malformed"));
+            assert_eq!(seen.last().unwrap(), "fault <model is loading>");
+            assert!(seen[..seen.len() - 1].iter().all(|event| event.starts_with("malformed")));
         }
     }
 
@@ -144,15 +139,14 @@ mod tests {
                     \"arguments\":{\"x\":1,\"y\":\"\\n\"}}},{\"id\":\"c\",\"function\":\
                     {\"name\":\"now\",\"arguments\":{}}}]";
         let body = line(1, call, OPEN) + &line(2, "\"content\":\"\"", LAST);
-        let seen =
-            ["tool \"add{\\\"x\\\":1,\\\"y\\\":\\\"\\\\n\\\"}now{}\"", "tail stop 26>4 done"];
+        let seen = [r#"tool <add{"x":1,"y":"\n"}now{}>"#, "tail stop 26>4 done"];
         assert_eq!(stream(&OLLAMA, NDJSON, &body), seen);
     }
 
     #[test]
     fn an_error_line_inside_a_200() {
         let body = line(1, "\"content\":\"ja\"", OPEN) + "{\"error\":\"runner has stopped\"}\n";
-        let seen = ["content \"ja\"", "fault \"runner has stopped\""];
+        let seen = ["content <ja>", "fault <runner has stopped>"];
         assert_eq!(stream(&OLLAMA, NDJSON, &body), seen);
         assert_eq!(stream(&OLLAMA, NDJSON, body.trim_end()), seen);
     }
@@ -201,7 +195,7 @@ mod tests {
     #[test]
     fn a_document_is_the_same_object() {
         let one = line(1, "\"content\":\"ja\",\"thinking\":\"hm\"", LAST);
-        assert_eq!(document(&OLLAMA, &one), ["content \"ja\" (hm) stop 26>4 done"]);
+        assert_eq!(document(&OLLAMA, &one), ["content <ja> (hm) stop 26>4 done"]);
     }
 
     #[test]
@@ -210,14 +204,14 @@ mod tests {
         let without = |field| without(&OLLAMA, &full, field);
         assert_eq!(without("message"), "tail stop 26>4 done");
         assert_eq!(without("message.content"), "tail stop 26>4 done");
-        assert_eq!(without("message.role"), "content \"ja\" stop 26>4 done");
-        assert_eq!(without("done"), "content \"ja\" stop 26>4");
-        assert_eq!(without("done_reason"), "content \"ja\" other 26>4 done");
+        assert_eq!(without("message.role"), "content <ja> stop 26>4 done");
+        assert_eq!(without("done"), "content <ja> stop 26>4");
+        assert_eq!(without("done_reason"), "content <ja> other 26>4 done");
         let call = "\"tool_calls\":[{\"function\":{\"name\":\"f\",\"arguments\":{\"x\":1}}}]";
         let call = line(1, call, OPEN);
         for other in ["null", "7", "\"\"", "[]"] {
             let call = call.replace("{\"x\":1}", other);
-            assert_eq!(stream(&OLLAMA, NDJSON, &call), ["tool \"f\""]);
+            assert_eq!(stream(&OLLAMA, NDJSON, &call), ["tool <f>"]);
         }
     }
 

@@ -166,8 +166,7 @@ mod tests {
                 "\"response\":\"\",\"done\":true,\"done_reason\":\"length\",\"context\":[1,2],\
                  \"total_duration\":9,\"prompt_eval_count\":7,\"eval_count\":3",
             );
-        let seen =
-            ["reasoning (hm)", "content \"ja\"", "content \" doch\"", "tail length 7>3 done"];
+        let seen = ["reasoning (hm)", "content <ja>", "content < doch>", "tail length 7>3 done"];
         assert_eq!(stream(&OLLAMA, NDJSON, &body), seen);
         assert_eq!(stream(&OLLAMA, NDJSON, body.trim_end()), seen);
     }
@@ -175,7 +174,7 @@ mod tests {
     #[test]
     fn the_end_keeps_its_text_and_may_lack_reason_and_counts() {
         let body = line("\"response\":\"ja\",\"done\":true,\"eval_count\":1");
-        assert_eq!(stream(&OLLAMA, NDJSON, &body), ["content \"ja\" other ->1 done"]);
+        assert_eq!(stream(&OLLAMA, NDJSON, &body), ["content <ja> other ->1 done"]);
         let load = line("\"response\":\"\",\"done\":true,\"done_reason\":\"load\"");
         assert_eq!(stream(&OLLAMA, NDJSON, &load), ["tail other done"]);
     }
@@ -184,8 +183,8 @@ mod tests {
     fn a_stream_that_is_cut_off_does_not_end() {
         let whole = line("\"response\":\"ja\",\"done\":false");
         let seen = broken(&OLLAMA, NDJSON, &format!("{whole}{}", &whole[..30]));
-        assert_eq!(seen, ["content \"ja\"", "empty"]);
-        assert_eq!(stream(&OLLAMA, NDJSON, &whole), ["content \"ja\""]);
+        assert_eq!(seen, ["content <ja>", "empty"]);
+        assert_eq!(stream(&OLLAMA, NDJSON, &whole), ["content <ja>"]);
     }
 
     #[test]
@@ -194,8 +193,8 @@ mod tests {
             "\"response\":\"ja doch\",\"thinking\":\"hm\",\"done\":true,\"done_reason\":\"stop\",\
              \"eval_count\":3",
         );
-        assert_eq!(document(&OLLAMA, &one), ["content \"ja doch\" (hm) stop ->3 done"]);
-        assert_eq!(document(&OLLAMA, "{\"error\":\"no such model\"}"), ["fault \"no such model\""]);
+        assert_eq!(document(&OLLAMA, &one), ["content <ja doch> (hm) stop ->3 done"]);
+        assert_eq!(document(&OLLAMA, "{\"error\":\"no such model\"}"), ["fault <no such model>"]);
     }
 
     #[test]
@@ -206,10 +205,10 @@ mod tests {
         );
         let without = |field| without(&OLLAMA, &full, field);
         assert_eq!(without("response"), "reasoning (hm) stop 7>3 done");
-        assert_eq!(without("thinking"), "content \"ja\" stop 7>3 done");
-        assert_eq!(without("done"), "content \"ja\" (hm) stop 7>3");
-        assert_eq!(without("done_reason"), "content \"ja\" (hm) other 7>3 done");
-        assert_eq!(without("eval_count"), "content \"ja\" (hm) stop 7>- done");
-        assert_eq!(without("prompt_eval_count"), "content \"ja\" (hm) stop ->3 done");
+        assert_eq!(without("thinking"), "content <ja> stop 7>3 done");
+        assert_eq!(without("done"), "content <ja> (hm) stop 7>3");
+        assert_eq!(without("done_reason"), "content <ja> (hm) other 7>3 done");
+        assert_eq!(without("eval_count"), "content <ja> (hm) stop 7>- done");
+        assert_eq!(without("prompt_eval_count"), "content <ja> (hm) stop ->3 done");
     }
 }

@@ -45,17 +45,17 @@ impl<'de> Take<'de> for Outer<'de> {
 #[cfg(test)]
 mod tests {
     use super::super::Dialect;
-    use super::super::trial::document;
+    use super::super::testing::document;
 
     fn read(json: &str) -> String {
-        document(&Dialect::OpenaiEmbeddings, json)
+        document(&Dialect::OpenaiEmbeddings, json).concat()
     }
 
     #[test]
     fn vectors_are_an_answer_with_its_counts() {
         let json = r#"{"object":"list","data":[{"index":0,"embedding":[0.5,-1e-3]},
             {"index":1,"embedding":"AAAAPw=="}],"usage":{"prompt_tokens":7,"total_tokens":7}}"#;
-        assert_eq!(read(json), "tail in=7 done");
+        assert_eq!(read(json), "tail 7>- done");
         assert_eq!(read(r#"{"data":[{"embedding":[0.5]}],"usage":null}"#), "tail done");
     }
 
@@ -71,16 +71,16 @@ mod tests {
             "[]",
             "7",
         ] {
-            assert_eq!(read(json), "note", "{json}");
+            assert_eq!(read(json), "empty", "{json}");
         }
     }
 
     #[test]
     fn errors_outweigh_vectors() {
         let json = r#"{"data":[1],"error":{"message":"too long","code":400}}"#;
-        assert_eq!(read(json), "fault 400 too long");
+        assert_eq!(read(json), "fault <too long> 400");
         let flat = r#"{"object":"error","message":"too long","type":"BadRequest","code":400}"#;
-        assert_eq!(read(flat), "fault 400 too long");
+        assert_eq!(read(flat), "fault <too long> 400");
     }
 
     #[test]

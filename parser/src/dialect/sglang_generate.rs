@@ -145,9 +145,9 @@ mod tests {
             DONE.into(),
         ];
         let seen = [
-            "content \"Le\" #1 4>1 cached 0",
-            "content \" ch\" #1 4>2 cached 0",
-            "content \"\\\\u00e2t\" #2 4>4 cached 0",
+            "content <Le> #1 4>1 cached 0",
+            "content < ch> #1 4>2 cached 0",
+            r"content <\u00e2t> #2 4>4 cached 0",
             "tail length 4>4 cached 0",
             "done",
         ];
@@ -164,10 +164,10 @@ mod tests {
             DONE.into(),
         ];
         let seen = [
-            "content \"Le\" #1 4>1 cached 0",
-            "content \" ch\" #1 4>2 cached 0",
-            "content \" ch\" #1 4>3 cached 0",
-            "content \"at\" #1 length 4>4 cached 0",
+            "content <Le> #1 4>1 cached 0",
+            "content < ch> #1 4>2 cached 0",
+            "content < ch> #1 4>3 cached 0",
+            "content <at> #1 length 4>4 cached 0",
             "done",
         ];
         assert_eq!(stream(&SGLANG, SSE, &body.concat()), seen);
@@ -186,10 +186,10 @@ mod tests {
         let seen = [
             "ids #1 4>1 cached 0",
             "tail 4>1 cached 0",
-            "content \"a\" #1 4>2 cached 0",
+            "content <a> #1 4>2 cached 0",
             "ids #1 4>3 cached 0",
-            "content \"b\" #0 4>3 cached 0",
-            "content \"c\" #1 length 4>4 cached 0",
+            "content <b> #0 4>3 cached 0",
+            "content <c> #1 length 4>4 cached 0",
         ];
         assert_eq!(stream(&SGLANG, SSE, &body.concat()), seen);
     }
@@ -208,10 +208,10 @@ mod tests {
         let body = event("a", "1", 1, "null")
             + "data: {\"error\":{\"message\":\"out of blocks\",\"type\":\"Full\",\"code\":503}}\n\n"
             + DONE;
-        let seen = ["content \"a\" #1 4>1 cached 0", "fault \"out of blocks\" 503", "done"];
+        let seen = ["content <a> #1 4>1 cached 0", "fault <out of blocks> 503", "done"];
         assert_eq!(stream(&SGLANG, SSE, &body), seen);
         let flat = "data: {\"object\":\"error\",\"message\":\"no such model\",\"code\":404}\n\n";
-        assert_eq!(stream(&SGLANG, SSE, flat), ["fault \"no such model\" 404"]);
+        assert_eq!(stream(&SGLANG, SSE, flat), ["fault <no such model> 404"]);
     }
 
     #[test]
@@ -219,12 +219,12 @@ mod tests {
         let with = |reason: &str| stream(&SGLANG, SSE, &event("a", "1", 1, reason)).concat();
         let abort = |rest: &str| with(&format!("{{\"type\":\"abort\"{rest}}}"));
         let said = ",\"message\":\"queue is full\",\"status_code\":503";
-        assert_eq!(abort(said), "fault \"queue is full\" 503");
-        assert_eq!(abort(",\"message\":\"gone\",\"status_code\":null"), "fault \"gone\" abort");
+        assert_eq!(abort(said), "fault <queue is full> 503");
+        assert_eq!(abort(",\"message\":\"gone\",\"status_code\":null"), "fault <gone> abort");
         assert!(abort(",\"status_code\":500").ends_with("500"));
-        assert_eq!(abort(""), "content \"a\" #1 other 4>1 cached 0");
-        assert_eq!(with("\"stop\""), "content \"a\" #1 stop 4>1 cached 0");
-        assert_eq!(with("{\"type\":\"stop\",\"matched\":2}"), "content \"a\" #1 stop 4>1 cached 0");
+        assert_eq!(abort(""), "content <a> #1 other 4>1 cached 0");
+        assert_eq!(with("\"stop\""), "content <a> #1 stop 4>1 cached 0");
+        assert_eq!(with("{\"type\":\"stop\",\"matched\":2}"), "content <a> #1 stop 4>1 cached 0");
     }
 
     #[test]
@@ -239,7 +239,7 @@ mod tests {
         let whole = event("a", "1", 1, "null");
         let body = whole.clone() + &whole[..30];
         let seen = broken(&SGLANG, SSE, &body);
-        assert_eq!(seen, ["content \"a\" #1 4>1 cached 0", "empty"]);
+        assert_eq!(seen, ["content <a> #1 4>1 cached 0", "empty"]);
     }
 
     #[test]
@@ -247,12 +247,12 @@ mod tests {
         let one = "{\"text\":\"a b\",\"output_ids\":[1,2],\"meta_info\":{\"prompt_tokens\":3,\
                    \"completion_tokens\":2,\"reasoning_tokens\":1,\"finish_reason\":\
                    {\"type\":\"stop\"}}}";
-        let seen = "content \"a b\" #2 stop 3>2 reasoning 1";
+        let seen = "content <a b> #2 stop 3>2 reasoning 1";
         assert_eq!(document(&SGLANG, one), [seen]);
         assert_eq!(document(&SGLANG, &format!("[{one}]")), [seen]);
         let both = document(&SGLANG, &format!("[{one},{one}]"));
-        assert_eq!(both, ["content \"a ba b\" #4 stop 6>4 reasoning 2"]);
-        assert_eq!(document(&SGLANG, "{\"error\":{\"message\":\"no\"}}"), ["fault \"no\""]);
+        assert_eq!(both, ["content <a ba b> #4 stop 6>4 reasoning 2"]);
+        assert_eq!(document(&SGLANG, "{\"error\":{\"message\":\"no\"}}"), ["fault <no>"]);
         assert_eq!(document(&SGLANG, "[]"), ["empty"]);
     }
 
@@ -262,10 +262,10 @@ mod tests {
         let full = full.trim().strip_prefix("data: ").unwrap();
         let without = |field| without(&SGLANG, full, field);
         assert_eq!(without("text"), "ids #1 length 4>1 cached 0");
-        assert_eq!(without("output_ids"), "content \"a\" #1 length 4>1 cached 0");
-        assert_eq!(without("meta_info"), "content \"a\"");
-        assert_eq!(without("meta_info.prompt_tokens"), "content \"a\" #1 length ->1 cached 0");
-        assert_eq!(without("meta_info.completion_tokens"), "content \"a\" length 4>- cached 0");
-        assert_eq!(without("meta_info.finish_reason"), "content \"a\" #1 4>1 cached 0");
+        assert_eq!(without("output_ids"), "content <a> #1 length 4>1 cached 0");
+        assert_eq!(without("meta_info"), "content <a>");
+        assert_eq!(without("meta_info.prompt_tokens"), "content <a> #1 length ->1 cached 0");
+        assert_eq!(without("meta_info.completion_tokens"), "content <a> length 4>- cached 0");
+        assert_eq!(without("meta_info.finish_reason"), "content <a> #1 4>1 cached 0");
     }
 }

@@ -1,4 +1,4 @@
-//! For the tests of the dialects: a whole response in, cut in every way, and one line per signal out.
+//! For the tests of the dialects: a response in, cut in every way, and a few words per event out.
 
 use std::fmt::Write;
 
@@ -10,47 +10,61 @@ pub(super) const SSE: &str = "text/event-stream";
 pub(super) const NDJSON: &str = "application/x-ndjson";
 pub(super) const JSON: &str = "application/json";
 
-/// The signals of a stream with this body, between head and end. Every cut in two, and every way to
-/// frame it, must give the same, in an answer that read the response before as well.
+/// What the events of a stream with this body mean, however its end is known.
 pub(super) fn stream(dialect: &Dialect, content: &str, body: &str) -> Vec<String> {
-    let wire = with_length(content, body);
-    let mut answer = answer(dialect, true);
-    let whole = read(&mut answer, [&wire, ""]);
-    for at in 0..=wire.len() {
-        let (first, second) = wire.as_bytes().split_at(at);
-        assert_eq!(read(&mut answer, [first, second]), whole, "cut at {at} of {wire}");
-    }
-    assert_eq!(read(&mut answer, wire.as_bytes().chunks(1)), whole);
-    let chunked = in_chunks(content, body);
-    assert_eq!(read(&mut answer, [&chunked, ""]), whole);
-    assert_eq!(read(&mut answer, chunked.as_bytes().chunks(29)), whole);
-    let mut all = whole.into_iter();
-    assert_eq!(all.next().as_deref(), Some("head"));
-    assert_eq!(all.next_back().as_deref(), Some("end"));
-    all.collect()
+    let wires = [with_length(content, body), in_chunks(content, body), until_close(content, body)];
+    between(signals(dialect, true, &wires), "end")
 }
 
-/// Likewise of a stream whose connection breaks after this body, which is cut off.
+/// What one event means, to a decoder that knows no other.
+pub(super) fn event(dialect: &Dialect, json: &str) -> String {
+    let events = stream(dialect, SSE, &format!("data: {json}\n\n"));
+    let [event] = &events[..] else { panic!("not one event: {events:?} of {json}") };
+    event.clone()
+}
+
+/// What the events of a stream mean whose connection breaks after this body, which is cut off.
 pub(super) fn broken(dialect: &Dialect, content: &str, body: &str) -> Vec<String> {
     let chunked = in_chunks(content, body);
-    let wire = chunked.strip_suffix("0\r\n\r\n").unwrap();
-    let mut answer = answer(dialect, true);
-    let whole = read(&mut answer, [wire, ""]);
-    for at in 0..=wire.len() {
-        let (first, second) = wire.as_bytes().split_at(at);
-        assert_eq!(read(&mut answer, [first, second]), whole, "cut at {at} of {wire}");
-    }
-    assert_eq!(whole.last().unwrap(), "BodyTruncated");
-    whole[1..whole.len() - 1].to_vec()
+    let wire = chunked.strip_suffix("0\r\n\r\n").unwrap().to_owned();
+    between(signals(dialect, true, &[wire]), "BodyTruncated")
 }
 
 /// What the document of this body holds.
 pub(super) fn document(dialect: &Dialect, body: &str) -> Vec<String> {
-    let wire = with_length(JSON, body);
-    let mut answer = answer(dialect, false);
-    let whole = read(&mut answer, [&wire, ""]);
-    assert_eq!(read(&mut answer, wire.as_bytes().chunks(1)), whole);
-    whole[1..whole.len() - 1].to_vec()
+    let wires = [with_length(JSON, body), in_chunks(JSON, body), until_close(JSON, body)];
+    between(signals(dialect, false, &wires), "end")
+}
+
+/// The signals of an answer. They must be the same for each of these wires, whole, in two pieces cut
+/// anywhere, in many pieces and byte by byte, in a new answer and in one that read others before.
+fn signals(dialect: &Dialect, stream: bool, wires: &[String]) -> Vec<String> {
+    let new = || answer(dialect, stream);
+    let mut used = new();
+    let whole = read(&mut used, [&wires[0]]);
+    for wire in wires {
+        for at in 0..=wire.len() {
+            let (first, second) = wire.as_bytes().split_at(at);
+            assert_eq!(read(&mut used, [first, second]), whole, "used, cut at {at} of {wire}");
+            if *wire == wires[0] {
+                assert_eq!(read(&mut new(), [first, second]), whole, "new, cut at {at} of {wire}");
+            }
+        }
+        for size in [1, 29] {
+            let pieces = || wire.as_bytes().chunks(size);
+            assert_eq!(read(&mut used, pieces()), whole, "used, pieces of {size} of {wire}");
+            assert_eq!(read(&mut new(), pieces()), whole, "new, pieces of {size} of {wire}");
+        }
+    }
+    whole
+}
+
+/// The signals between the head and this end.
+fn between(signals: Vec<String>, end: &str) -> Vec<String> {
+    let mut all = signals.into_iter();
+    assert_eq!(all.next().as_deref(), Some("head"));
+    assert_eq!(all.next_back().as_deref(), Some(end));
+    all.collect()
 }
 
 /// What the event means without this field, which must be the same if it is null or of another type.
@@ -82,15 +96,22 @@ pub(super) fn without(dialect: &Dialect, event: &str, field: &str) -> String {
     absent
 }
 
+/// A machine that has read nothing yet.
 pub(super) fn answer(dialect: &Dialect, stream: bool) -> Answer {
     Answer::new(Settings { dialect: dialect.clone(), stream, limits: Limits::default() })
 }
 
+/// An answer that gives the length of its body.
 pub(super) fn with_length(content: &str, body: &str) -> String {
     format!(
         "HTTP/1.1 200 OK\r\nContent-Type: {content}\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     )
+}
+
+/// An answer whose body ends with the connection.
+pub(super) fn until_close(content: &str, body: &str) -> String {
+    format!("HTTP/1.1 200 OK\r\nContent-Type: {content}\r\n\r\n{body}")
 }
 
 /// A chunk per line.
@@ -103,6 +124,7 @@ pub(super) fn in_chunks(content: &str, body: &str) -> String {
     wire + "0\r\n\r\n"
 }
 
+/// Every signal of an answer in these pieces, in words; last what ended it.
 pub(super) fn read<B: AsRef<[u8]>>(
     answer: &mut Answer,
     pieces: impl IntoIterator<Item = B>,
@@ -146,7 +168,8 @@ fn name(signal: &Signal<'_>) -> String {
     }
 }
 
-/// An event in few words: `content "a" #1 stop 3>1 done`.
+/// An event in few words, texts as they came: `content <a> (hm) #1 stop 3>1 cached 2 done` has
+/// reasoning, one token, a reason to end, three tokens of the prompt and one generated.
 pub(super) fn brief(event: &Event<'_>) -> String {
     match event {
         Event::Output(output) => brief_output(output),
@@ -154,25 +177,26 @@ pub(super) fn brief(event: &Event<'_>) -> String {
             format!("tail{}", ending(*finish, *usage, *done))
         }
         Event::Fault(Fault { message, code }) => {
-            format!("fault {message:?}{}", code.as_ref().map_or(String::new(), |c| format!(" {c}")))
+            format!("fault <{message}>{}", code.as_ref().map_or(String::new(), |c| format!(" {c}")))
         }
         Event::Note(note) => format!("{note:?}").to_lowercase(),
         Event::Done => "done".into(),
-        Event::Malformed(_) => "malformed".into(),
+        Event::Malformed(malformed) => format!("malformed at {}", malformed.at),
     }
 }
 
 fn brief_output(output: &Output<'_>) -> String {
     let kind = match output.kind {
-        OutputKind::ToolCall => "tool",
-        OutputKind::TokenIds => "ids",
         OutputKind::Content => "content",
+        OutputKind::Refusal => "refusal",
+        OutputKind::ToolCall => "tool",
+        OutputKind::Media => "media",
         OutputKind::Reasoning => "reasoning",
-        _ => "other",
+        OutputKind::TokenIds => "ids",
     };
     let mut brief = kind.to_owned();
     if !output.text.is_empty() {
-        write!(brief, " {:?}", output.text.as_str()).unwrap();
+        write!(brief, " <{}>", output.text.as_str()).unwrap();
     }
     if !output.reasoning.is_empty() {
         write!(brief, " ({})", output.reasoning.as_str()).unwrap();
@@ -191,11 +215,11 @@ fn ending(finish: Option<crate::event::Finish>, usage: Option<&Usage>, done: boo
     if let Some(usage) = usage {
         let count = |count: Option<u64>| count.map_or("-".into(), |count| count.to_string());
         write!(brief, " {}>{}", count(usage.input_tokens), count(usage.output_tokens)).unwrap();
-        if let Some(cached) = usage.cached_tokens {
-            write!(brief, " cached {cached}").unwrap();
-        }
         if let Some(reasoning) = usage.reasoning_tokens {
             write!(brief, " reasoning {reasoning}").unwrap();
+        }
+        if let Some(cached) = usage.cached_tokens {
+            write!(brief, " cached {cached}").unwrap();
         }
     }
     brief + if done { " done" } else { "" }

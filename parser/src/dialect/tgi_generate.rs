@@ -182,7 +182,7 @@ mod tests {
         let body = event(1, "un", false, OPEN)
             + &event(2, " de", false, OPEN)
             + &event(3, "ux", false, &last("length"));
-        let seen = ["content \"un\" #1", "content \" de\" #1", "content \"ux\" #1 length 5>3 done"];
+        let seen = ["content <un> #1", "content < de> #1", "content <ux> #1 length 5>3 done"];
         assert_eq!(stream(&TGI, SSE, &body), seen);
     }
 
@@ -191,7 +191,7 @@ mod tests {
         let body = event(1, "un", false, OPEN)
             + &event(2, "<think>", true, OPEN)
             + &event(3, "</s>", true, &last("eos_token"));
-        let seen = ["content \"un\" #1", "ids #1", "ids #1 stop 5>3 done"];
+        let seen = ["content <un> #1", "ids #1", "ids #1 stop 5>3 done"];
         assert_eq!(stream(&TGI, SSE, &body), seen);
     }
 
@@ -200,25 +200,25 @@ mod tests {
         let body = event(1, "", false, "\"generated_text\":\"\",\"details\":null");
         assert_eq!(stream(&TGI, SSE, &body), ["ids #1 other done"]);
         let body = event(1, "x", false, &last("stop_sequence"));
-        assert_eq!(stream(&TGI, SSE, &body), ["content \"x\" #1 stop 5>3 done"]);
+        assert_eq!(stream(&TGI, SSE, &body), ["content <x> #1 stop 5>3 done"]);
     }
 
     #[test]
     fn errors_inside_a_200() {
         let body = event(1, "un", false, OPEN)
             + "data:{\"error\":\"Model is overloaded\",\"error_type\":\"overloaded\"}\n\n";
-        let seen = ["content \"un\" #1", "fault \"Model is overloaded\" overloaded"];
+        let seen = ["content <un> #1", "fault <Model is overloaded> overloaded"];
         assert_eq!(stream(&TGI, SSE, &body), seen);
-        assert_eq!(stream(&TGI, SSE, "data:{\"error\":\"x\"}\n\n"), ["fault \"x\""]);
+        assert_eq!(stream(&TGI, SSE, "data:{\"error\":\"x\"}\n\n"), ["fault <x>"]);
     }
 
     #[test]
     fn a_stream_that_is_cut_off_does_not_end() {
         let whole = event(1, "un", false, OPEN);
         let seen = broken(&TGI, SSE, &format!(":\n\n{whole}{}", &whole[..20]));
-        assert_eq!(seen, ["content \"un\" #1", "empty"]);
+        assert_eq!(seen, ["content <un> #1", "empty"]);
         // Nor does one that is whole but for its last event.
-        assert_eq!(stream(&TGI, SSE, &whole), ["content \"un\" #1"]);
+        assert_eq!(stream(&TGI, SSE, &whole), ["content <un> #1"]);
     }
 
     #[test]
@@ -226,27 +226,27 @@ mod tests {
         let one = "{\"generated_text\":\"un deux\",\"details\":{\"finish_reason\":\"eos_token\",\
                    \"generated_tokens\":2,\"prefill\":[{\"id\":1},{\"id\":2},{\"id\":3}],\
                    \"tokens\":[{\"id\":8,\"text\":\"un\"},{\"id\":9,\"text\":\" deux\"}]}}";
-        let seen = "content \"un deux\" #2 stop 3>2 done";
+        let seen = "content <un deux> #2 stop 3>2 done";
         assert_eq!(document(&TGI, one), [seen]);
         assert_eq!(document(&TGI, &format!("[{one}]")), [seen]);
         let bare = "{\"generated_text\":\"un\"}";
-        assert_eq!(document(&TGI, bare), ["content \"un\" other done"]);
+        assert_eq!(document(&TGI, bare), ["content <un> other done"]);
         let error = "{\"error\":\"too long\",\"error_type\":\"validation\"}";
-        assert_eq!(document(&TGI, error), ["fault \"too long\" validation"]);
+        assert_eq!(document(&TGI, error), ["fault <too long> validation"]);
     }
 
     #[test]
     fn what_is_absent_or_of_another_type_changes_nothing_else() {
         let full = event(1, "x", false, &last("length"));
         let without = |field| without(&TGI, full.trim().strip_prefix("data:").unwrap(), field);
-        assert_eq!(without("index"), "content \"x\" #1 length 5>3 done");
+        assert_eq!(without("index"), "content <x> #1 length 5>3 done");
         assert_eq!(without("token"), "tail length 5>3 done");
-        assert_eq!(without("token.id"), "content \"x\" #1 length 5>3 done");
+        assert_eq!(without("token.id"), "content <x> #1 length 5>3 done");
         assert_eq!(without("token.text"), "ids #1 length 5>3 done");
-        assert_eq!(without("token.special"), "content \"x\" #1 length 5>3 done");
-        assert_eq!(without("details"), "content \"x\" #1 other done");
-        assert_eq!(without("details.finish_reason"), "content \"x\" #1 other 5>3 done");
-        assert_eq!(without("details.generated_tokens"), "content \"x\" #1 length 5>- done");
+        assert_eq!(without("token.special"), "content <x> #1 length 5>3 done");
+        assert_eq!(without("details"), "content <x> #1 other done");
+        assert_eq!(without("details.finish_reason"), "content <x> #1 other 5>3 done");
+        assert_eq!(without("details.generated_tokens"), "content <x> #1 length 5>- done");
     }
 
     #[test]

@@ -82,7 +82,9 @@ impl<'de> Take<'de> for Texts<'de> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{SSE, broken, document, read, stream, without};
+    use super::super::testing::{
+        SSE, answer, broken, document, read, stream, until_close, without,
+    };
     use crate::dialect::Dialect::TritonGenerate as TRITON;
 
     fn event(text: &str) -> String {
@@ -94,28 +96,28 @@ mod tests {
     #[test]
     fn new_parts_and_the_end_of_the_body() {
         let body = event("eins") + &event(" zwei") + &event("") + &event(" drei");
-        let seen = ["content \"eins\"", "content \" zwei\"", "empty", "content \" drei\"", "done"];
+        let seen = ["content <eins>", "content < zwei>", "empty", "content < drei>", "done"];
         assert_eq!(stream(&TRITON, SSE, &body), seen);
     }
 
     #[test]
     fn texts_that_grow() {
         let body = event("eins") + &event("eins zw") + &event("eins zw") + &event("eins zwei");
-        let seen = ["content \"eins\"", "content \" zw\"", "empty", "content \"ei\"", "done"];
+        let seen = ["content <eins>", "content < zw>", "empty", "content <ei>", "done"];
         assert_eq!(stream(&TRITON, SSE, &body), seen);
     }
 
     #[test]
     fn the_last_event_may_lack_its_blank_line() {
         let body = event("eins") + event(" zwei").trim_end();
-        let seen = ["content \"eins\"", "content \" zwei\"", "done"];
+        let seen = ["content <eins>", "content < zwei>", "done"];
         assert_eq!(stream(&TRITON, SSE, &body), seen);
     }
 
     #[test]
     fn neither_an_error_nor_nothing_is_an_end() {
         let body = event("eins") + "data: {\"error\":\"queue limit\"}\n\n";
-        let seen = ["content \"eins\"", "fault \"queue limit\""];
+        let seen = ["content <eins>", "fault <queue limit>"];
         assert_eq!(stream(&TRITON, SSE, &body), seen);
         assert_eq!(stream(&TRITON, SSE, &event("")), ["empty"]);
         assert_eq!(stream(&TRITON, SSE, ""), [""; 0]);
@@ -124,18 +126,15 @@ mod tests {
     #[test]
     fn a_body_that_is_cut_off_is_no_end() {
         let body = event("eins") + &event(" zwei")[..40];
-        assert_eq!(broken(&TRITON, SSE, &body), ["content \"eins\"", "empty"]);
-        assert_eq!(broken(&TRITON, SSE, &event("eins")), ["content \"eins\""]);
+        assert_eq!(broken(&TRITON, SSE, &body), ["content <eins>", "empty"]);
+        assert_eq!(broken(&TRITON, SSE, &event("eins")), ["content <eins>"]);
     }
 
     #[test]
     fn a_body_that_ends_with_the_connection_is_an_end() {
-        let wire = format!(
-            "HTTP/1.1 200 OK\r\nContent-Type: {SSE}\r\nConnection: close\r\n\r\n{}",
-            event("eins")
-        );
-        let mut answer = super::super::testing::answer(&TRITON, true);
-        assert_eq!(read(&mut answer, [&wire]), ["head", "content \"eins\"", "done", "end"]);
+        let mut answer = answer(&TRITON, true);
+        let wire = until_close(SSE, &event("eins"));
+        assert_eq!(read(&mut answer, [&wire]), ["head", "content <eins>", "done", "end"]);
     }
 
     #[test]
@@ -144,15 +143,15 @@ mod tests {
                     \"num_output_tokens\":2,\"num_input_tokens\":5}\n\n\
                     data: {\"text_output\":\" zwei\",\"finish_reason\":\"length\",\
                     \"num_output_tokens\":1,\"num_input_tokens\":5}\n\n";
-        let seen = ["content \"eins\" #2 5>-", "content \" zwei\" #1 length 5>-", "done"];
+        let seen = ["content <eins> #2 5>-", "content < zwei> #1 length 5>-", "done"];
         assert_eq!(stream(&TRITON, SSE, body), seen);
     }
 
     #[test]
     fn documents_hold_a_text_or_a_list_of_one() {
-        assert_eq!(document(&TRITON, "{\"text_output\":\"a b\"}"), ["content \"a b\"", "done"]);
-        assert_eq!(document(&TRITON, "{\"text_output\":[\"a b\"]}"), ["content \"a b\"", "done"]);
-        assert_eq!(document(&TRITON, "{\"error\":\"no\"}"), ["fault \"no\""]);
+        assert_eq!(document(&TRITON, "{\"text_output\":\"a b\"}"), ["content <a b>", "done"]);
+        assert_eq!(document(&TRITON, "{\"text_output\":[\"a b\"]}"), ["content <a b>", "done"]);
+        assert_eq!(document(&TRITON, "{\"error\":\"no\"}"), ["fault <no>"]);
         assert_eq!(document(&TRITON, "{}"), ["empty"]);
     }
 
@@ -161,7 +160,7 @@ mod tests {
         let full = "{\"text_output\":\"a\",\"finish_reason\":\"stop\",\"num_output_tokens\":1}";
         let without = |field| without(&TRITON, full, field);
         assert_eq!(without("text_output"), "ids #1 stop");
-        assert_eq!(without("finish_reason"), "content \"a\" #1");
-        assert_eq!(without("num_output_tokens"), "content \"a\" stop");
+        assert_eq!(without("finish_reason"), "content <a> #1");
+        assert_eq!(without("num_output_tokens"), "content <a> stop");
     }
 }

@@ -1,20 +1,20 @@
 //! Streams and documents of `/v1/messages`.
 
 use super::super::Dialect;
-use super::super::trial;
+use super::super::testing::{self, SSE, with_length};
 
 const DIALECT: Dialect = Dialect::AnthropicMessages;
 
 fn stream(body: &str) -> Vec<String> {
-    trial::stream(&DIALECT, body)
+    testing::stream(&DIALECT, SSE, body)
 }
 
 fn event(json: &str) -> String {
-    trial::event(&DIALECT, json)
+    testing::event(&DIALECT, json)
 }
 
 fn document(json: &str) -> String {
-    trial::document(&DIALECT, json)
+    testing::document(&DIALECT, json).concat()
 }
 
 /// Each with its name, as servers send them.
@@ -75,21 +75,21 @@ const TALK: &[(&str, &str)] = &[
 ];
 
 const SAID: &[&str] = &[
-    "tail in=15 cached=4",
+    "tail 15>- cached 4",
     "ping",
-    "note",
-    "reasoning <Two\nand>",
-    "note",
-    "note",
-    "note",
+    "empty",
+    r"reasoning (Two\nand)",
+    "empty",
+    "empty",
+    "empty",
     "content <Four>",
-    "content < it \"is\">",
-    "note",
-    "toolcall <add>",
-    "note",
-    "toolcall <{\"a\":2}>",
-    "note",
-    "tail tool_calls in=15 out=33 cached=4",
+    r#"content < it \"is\">"#,
+    "empty",
+    "tool <add>",
+    "empty",
+    r#"tool <{\"a\":2}>"#,
+    "empty",
+    "tail tool_calls 15>33 cached 4",
     "done",
 ];
 
@@ -116,10 +116,10 @@ fn the_counts_of_the_end_are_the_whole_and_those_of_the_start_fill_what_it_lacks
     let pair = |first: &str, last: &str| {
         stream(&format!("data: {}\n\ndata: {}\n\n", start(first), delta(last))).pop().unwrap()
     };
-    assert_eq!(pair(r#"{"input_tokens":9}"#, r#"{"output_tokens":5}"#), "tail in=9 out=5");
+    assert_eq!(pair(r#"{"input_tokens":9}"#, r#"{"output_tokens":5}"#), "tail 9>5");
     assert_eq!(
         pair(r#"{"input_tokens":9,"output_tokens":1}"#, "null"),
-        "tail in=9",
+        "tail 9>-",
         "what is said of the output at the start is not the whole"
     );
     assert_eq!(
@@ -127,13 +127,13 @@ fn the_counts_of_the_end_are_the_whole_and_those_of_the_start_fill_what_it_lacks
             r#"{"input_tokens":9}"#,
             r#"{"input_tokens":3,"cache_read_input_tokens":6,"output_tokens":5}"#
         ),
-        "tail in=9 out=5 cached=6"
+        "tail 9>5 cached 6"
     );
     assert_eq!(
         pair(r#"{"input_tokens":0}"#, r#"{"input_tokens":7,"output_tokens":"5"}"#),
-        "tail in=7"
+        "tail 7>-"
     );
-    assert_eq!(pair("7", "[]"), "note");
+    assert_eq!(pair("7", "[]"), "empty");
 }
 
 #[test]
@@ -141,14 +141,10 @@ fn counts_of_one_response_are_not_those_of_the_next() {
     // A used machine that has read a stream with counts reads another without.
     let with = named(TALK);
     let without = named(&TALK[14..]);
-    let mut answer = crate::answer::Answer::new(crate::answer::Settings {
-        dialect: DIALECT,
-        stream: true,
-        limits: crate::answer::Limits::default(),
-    });
-    assert_eq!(trial::read_body(&mut answer, &with).last().unwrap(), "done");
-    answer.reset();
-    assert_eq!(trial::read_body(&mut answer, &without)[0], "tail tool_calls out=33");
+    let mut answer = testing::answer(&DIALECT, true);
+    let mut read = |body: &str| testing::read(&mut answer, [with_length(SSE, body)]);
+    assert!(read(&with).ends_with(&["done".to_owned(), "end".to_owned()]));
+    assert_eq!(read(&without)[1], "tail tool_calls ->33");
 }
 
 #[test]
@@ -156,11 +152,11 @@ fn an_error_ends_a_stream_with_its_type_as_its_code() {
     let lost = r#"{"type":"error","error":{"type":"overloaded_error","message":"Later"}}"#;
     let mut events = TALK[..8].to_vec();
     events.push(("error", lost));
-    assert_eq!(stream(&named(&events)).last().unwrap(), "fault overloaded_error Later");
-    assert_eq!(event(lost), "fault overloaded_error Later");
-    assert_eq!(event(r#"{"error":{"message":"Lost"}}"#), "fault - Lost");
-    assert_eq!(event(r#"{"type":"error"}"#), r#"fault - {"type":"error"}"#);
-    assert_eq!(stream(&named(&[("error", "no JSON")])), ["fault - no JSON"]);
+    assert_eq!(stream(&named(&events)).last().unwrap(), "fault <Later> overloaded_error");
+    assert_eq!(event(lost), "fault <Later> overloaded_error");
+    assert_eq!(event(r#"{"error":{"message":"Lost"}}"#), "fault <Lost>");
+    assert_eq!(event(r#"{"type":"error"}"#), r#"fault <{"type":"error"}>"#);
+    assert_eq!(stream(&named(&[("error", "no JSON")])), ["fault <no JSON>"]);
 }
 
 #[test]
@@ -169,7 +165,7 @@ fn a_stream_that_is_cut_has_no_end() {
     let said = stream(&body);
     assert_eq!(said, SAID[..14]);
     let cut = &body[..body.len() - 30];
-    assert_eq!(stream(cut).last().unwrap(), "note");
+    assert_eq!(stream(cut).last().unwrap(), "empty");
     assert_eq!(stream("data: {\"type\":\n\n"), ["malformed at 7"]);
 }
 
@@ -190,7 +186,7 @@ fn what_is_null_absent_or_of_another_type_changes_nothing() {
         r#"{"type":"message_delta","delta":{"stop_reason":""},"usage":{"output_tokens":-1}}"#,
         r#"{"type":"new_in_2030","delta":{"text":"a"},"error":null}"#,
     ] {
-        assert_eq!(event(json), "note", "{json}");
+        assert_eq!(event(json), "empty", "{json}");
     }
     assert_eq!(event(r#"{"type":"message_start","message":null}"#), "role");
     assert_eq!(
@@ -198,7 +194,7 @@ fn what_is_null_absent_or_of_another_type_changes_nothing() {
         "content <Hi>"
     );
     let both = r#"{"type":"content_block_delta","delta":{"text":"a"},"delta":{"thinking":"b"}}"#;
-    assert_eq!(event(both), "reasoning <b>");
+    assert_eq!(event(both), "reasoning (b)");
 }
 
 #[test]
@@ -230,19 +226,19 @@ fn a_document_is_all_blocks_in_order() {
         "usage":{"input_tokens":9,"cache_read_input_tokens":4,"output_tokens":33}}"#;
     assert_eq!(
         document(json),
-        "content <Fouradd{\"a\":2}now> <Two and two> tool_calls in=13 out=33 cached=4"
+        "content <Fouradd{\"a\":2}now> (Two and two) tool_calls 13>33 cached 4"
     );
     assert_eq!(document(r#"{"content":"Hi","stop_reason":"end_turn"}"#), "content <Hi> stop");
     let empty = r#"{"content":[],"stop_reason":"max_tokens","usage":{"output_tokens":0}}"#;
-    assert_eq!(document(empty), "tail length out=0");
+    assert_eq!(document(empty), "tail length ->0");
 }
 
 #[test]
 fn a_document_may_be_an_error_or_nothing() {
     let json = r#"{"type":"error","error":{"type":"invalid_request_error","message":"No"}}"#;
-    assert_eq!(document(json), "fault invalid_request_error No");
+    assert_eq!(document(json), "fault <No> invalid_request_error");
     for json in ["{}", "[]", r#"{"content":null,"usage":null,"stop_reason":null,"error":null}"#] {
-        assert_eq!(document(json), "note", "{json}");
+        assert_eq!(document(json), "empty", "{json}");
     }
     assert_eq!(document(r#"{"content":[{"type":"text","text":"Fo"#), "malformed at 36");
 }

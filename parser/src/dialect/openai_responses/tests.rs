@@ -1,20 +1,20 @@
 //! Streams and documents of `/v1/responses`.
 
-use super::super::Dialect;
-use super::super::trial;
+use super::super::testing::{self, SSE};
+use super::super::{Decoder, Dialect};
 
 const DIALECT: Dialect = Dialect::OpenaiResponses;
 
 fn stream(body: &str) -> Vec<String> {
-    trial::stream(&DIALECT, body)
+    testing::stream(&DIALECT, SSE, body)
 }
 
 fn event(json: &str) -> String {
-    trial::event(&DIALECT, json)
+    testing::event(&DIALECT, json)
 }
 
 fn document(json: &str) -> String {
-    trial::document(&DIALECT, json)
+    testing::document(&DIALECT, json).concat()
 }
 
 /// Each event: its type after `response.`, and its fields beside type and number.
@@ -82,27 +82,27 @@ const TALK: &[(&str, &str)] = &[
 ];
 
 const SAID: &[&str] = &[
-    "note",
-    "note",
-    "note",
-    "reasoning <Two>",
-    "reasoning < and>",
-    "note",
-    "reasoning <Sums>",
-    "note",
-    "note",
-    "note",
+    "empty",
+    "empty",
+    "empty",
+    "reasoning (Two)",
+    "reasoning ( and)",
+    "empty",
+    "reasoning (Sums)",
+    "empty",
+    "empty",
+    "empty",
     "content <Four>",
-    "content <, \"yes\">",
-    "note",
-    "note",
-    "note",
-    "toolcall <add>",
-    "toolcall <{\"a\":>",
-    "toolcall <2}>",
-    "note",
-    "note",
-    "tail tool_calls in=9 out=33 reasoning=20 cached=4 done",
+    r#"content <, \"yes\">"#,
+    "empty",
+    "empty",
+    "empty",
+    "tool <add>",
+    r#"tool <{\"a\":>"#,
+    "tool <2}>",
+    "empty",
+    "empty",
+    "tail tool_calls 9>33 reasoning 20 cached 4 done",
 ];
 
 fn wire(events: &[(&str, &str)], name: bool, kind: bool) -> String {
@@ -126,7 +126,7 @@ fn a_stream_says_the_same_with_names_without_them_and_by_names_alone() {
 
 #[test]
 fn deltas_are_known_again_whatever_their_numbers_and_names() {
-    let mut decoder = super::super::Decoder::new(DIALECT);
+    let mut decoder = Decoder::new(DIALECT);
     let data = |number: u32, item: &str, text: &str| {
         format!(
             "{{\"type\":\"response.output_text.delta\",\"item_id\":\"{item}\",\
@@ -155,7 +155,7 @@ fn how_a_response_ends() {
         ),
         (
             r#"{"type":"response.incomplete","response":{"incomplete_details":{"reason":"max_output_tokens"},"usage":{"output_tokens":7}}}"#,
-            "tail length out=7 done",
+            "tail length ->7 done",
         ),
         (
             r#"{"type":"response.incomplete","response":{"incomplete_details":{"reason":"content_filter"}}}"#,
@@ -165,15 +165,15 @@ fn how_a_response_ends() {
         (r#"{"type":"response.cancelled","response":{}}"#, "tail other done"),
         (
             r#"{"type":"response.failed","response":{"status":"failed","error":{"code":"server_error","message":"Lost"}}}"#,
-            "fault server_error Lost",
+            "fault <Lost> server_error",
         ),
-        (r#"{"type":"response.failed","response":{"status":"failed"}}"#, "fault - failed"),
-        (r#"{"type":"response.failed"}"#, "fault - failed"),
-        (r#"{"type":"error","code":"rate","message":"Later","param":null}"#, "fault rate Later"),
-        (r#"{"type":"error","error":{"type":"rate","message":"Later"}}"#, "fault rate Later"),
-        (r#"{"type":"error","code":null}"#, r#"fault - {"type":"error","code":null}"#),
-        (r#"{"error":{"message":"Lost","code":500}}"#, "fault 500 Lost"),
-        (r#"{"type":"response.output_text.delta","delta":"a","error":"Lost"}"#, "fault - Lost"),
+        (r#"{"type":"response.failed","response":{"status":"failed"}}"#, "fault <failed>"),
+        (r#"{"type":"response.failed"}"#, "fault <failed>"),
+        (r#"{"type":"error","code":"rate","message":"Later","param":null}"#, "fault <Later> rate"),
+        (r#"{"type":"error","error":{"type":"rate","message":"Later"}}"#, "fault <Later> rate"),
+        (r#"{"type":"error","code":null}"#, r#"fault <{"type":"error","code":null}>"#),
+        (r#"{"error":{"message":"Lost","code":500}}"#, "fault <Lost> 500"),
+        (r#"{"type":"response.output_text.delta","delta":"a","error":"Lost"}"#, "fault <Lost>"),
     ] {
         assert_eq!(event(json), said, "{json}");
     }
@@ -182,10 +182,10 @@ fn how_a_response_ends() {
 #[test]
 fn nothing_counts_after_the_end() {
     let mut events = vec![TALK[20], TALK[10]];
-    assert_eq!(stream(&wire(&events, true, true)), [SAID[20], "note"]);
+    assert_eq!(stream(&wire(&events, true, true)), [SAID[20], "empty"]);
     events.remove(0);
     let body = wire(&events, true, true);
-    assert_eq!(stream(&body[..body.len() - 9]), ["note"]);
+    assert_eq!(stream(&body[..body.len() - 9]), ["empty"]);
     assert_eq!(stream(&format!("{body}data: [DONE]\n\n")), [SAID[10], "done"]);
 }
 
@@ -193,7 +193,7 @@ fn nothing_counts_after_the_end() {
 fn media_is_output_without_text() {
     for (json, said) in [
         (r#"{"type":"response.audio.delta","delta":"AAAA"}"#, "media"),
-        (r#"{"type":"response.audio.delta","delta":""}"#, "note"),
+        (r#"{"type":"response.audio.delta","delta":""}"#, "empty"),
         (r#"{"type":"response.audio.transcript.delta","delta":"Four"}"#, "media <Four>"),
         (
             r#"{"type":"response.image_generation_call.partial_image","partial_image_b64":"AAAA"}"#,
@@ -222,7 +222,7 @@ fn what_is_null_absent_or_of_another_type_changes_nothing() {
         r#"{"type":"response.output_text.annotation.added","delta":"a"}"#,
         r#"{"type":"response.created","response":{"error":{"message":"not yet"}}}"#,
     ] {
-        assert_eq!(event(json), "note", "{json}");
+        assert_eq!(event(json), "empty", "{json}");
     }
     let twice = r#"{"type":"response.output_text.delta","delta":"a","delta":"b"}"#;
     assert_eq!(event(twice), "content <b>");
@@ -243,11 +243,11 @@ fn a_document_is_all_items_in_order() {
             "output_tokens_details":{"reasoning_tokens":20},"input_tokens_details":null}}"#;
     assert_eq!(
         document(json),
-        "content <FourNoadd{\"a\":2}now> <Sums.Two and> tool_calls in=9 out=33 reasoning=20"
+        r#"content <FourNoadd{\"a\":2}now> (Sums.Two and) tool_calls 9>33 reasoning 20"#
     );
     let cut = r#"{"status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},
         "output":[{"content":[{"text":"Fo"}]}],"usage":{"output_tokens":1}}"#;
-    assert_eq!(document(cut), "content <Fo> length out=1");
+    assert_eq!(document(cut), "content <Fo> length ->1");
     let image =
         r#"{"status":"completed","output":[{"type":"image_generation_call","result":"AA"}]}"#;
     assert_eq!(document(image), "media stop");
@@ -258,17 +258,17 @@ fn a_document_is_all_items_in_order() {
 #[test]
 fn a_document_may_be_an_error_or_nothing() {
     for (json, said) in [
-        (r#"{"error":{"message":"No","code":"bad"}}"#, "fault bad No"),
+        (r#"{"error":{"message":"No","code":"bad"}}"#, "fault <No> bad"),
         (
             r#"{"status":"failed","error":{"message":"Lost","code":"server_error"}}"#,
-            "fault server_error Lost",
+            "fault <Lost> server_error",
         ),
-        (r#"{"status":"failed","output":[{"content":[{"text":"Fo"}]}]}"#, "fault - failed"),
-        (r#"{"object":"error","message":"No","code":400}"#, "fault 400 No"),
-        (r#"{"status":"in_progress","output":[]}"#, "note"),
-        (r#"{"status":7,"output":{},"usage":[],"error":null}"#, "note"),
-        ("{}", "note"),
-        ("[]", "note"),
+        (r#"{"status":"failed","output":[{"content":[{"text":"Fo"}]}]}"#, "fault <failed>"),
+        (r#"{"object":"error","message":"No","code":400}"#, "fault <No> 400"),
+        (r#"{"status":"in_progress","output":[]}"#, "empty"),
+        (r#"{"status":7,"output":{},"usage":[],"error":null}"#, "empty"),
+        ("{}", "empty"),
+        ("[]", "empty"),
     ] {
         assert_eq!(document(json), said, "{json}");
     }

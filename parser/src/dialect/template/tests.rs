@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::super::{Decoder, Dialect, trial};
+use super::super::testing::{JSON, NDJSON, SSE, document, event, stream};
+use super::super::{Decoder, Dialect};
 use super::*;
 
 fn all(pointers: &[&str]) -> Vec<String> {
@@ -39,25 +40,22 @@ fn full() -> Dialect {
 fn every_place_is_read() {
     for (json, said) in [
         (r#"{"out":[{"text":"Hi"}]}"#, "content <Hi>"),
-        (
-            r#"{"out":[{"text":"Hi","think":"hm","ids":[1,2]}],"id":"x"}"#,
-            "content <Hi> <hm> tokens=2",
-        ),
-        (r#"{"out":[{"text":"","message":{"text":"Hi"}}],"new":3}"#, "content <Hi> tokens=3"),
-        (r#"{"out":[{"think":"hm"},{"text":"no"}]}"#, "reasoning <hm>"),
-        (r#"{"out":[{"ids":[7]}]}"#, "tokenids tokens=1"),
-        (r#"{"counts":{"in":9,"out":5}}"#, "tail in=9 out=5"),
+        (r#"{"out":[{"text":"Hi","think":"hm","ids":[1,2]}],"id":"x"}"#, "content <Hi> (hm) #2"),
+        (r#"{"out":[{"text":"","message":{"text":"Hi"}}],"new":3}"#, "content <Hi> #3"),
+        (r#"{"out":[{"think":"hm"},{"text":"no"}]}"#, "reasoning (hm)"),
+        (r#"{"out":[{"ids":[7]}]}"#, "ids #1"),
+        (r#"{"counts":{"in":9,"out":5}}"#, "tail 9>5"),
         (r#"{"out":[{"text":"Hi","why":"length"}],"last":true}"#, "content <Hi> length done"),
         (r#"{"out":[{"why":true}]}"#, "tail stop"),
         (r#"{"out":[{"why":{"type":"stop"}}]}"#, "tail other"),
         (r#"{"last":true}"#, "tail done"),
-        (r#"{"fault":"Lost","out":[{"text":"Hi"}]}"#, "fault - Lost"),
-        (r#"{"error":{"message":"Lost","code":7}}"#, "fault 7 Lost"),
+        (r#"{"fault":"Lost","out":[{"text":"Hi"}]}"#, "fault <Lost>"),
+        (r#"{"error":{"message":"Lost","code":7}}"#, "fault <Lost> 7"),
         ("END", "done"),
         (" END ", "done"),
         ("[DONE]", "done"),
     ] {
-        assert_eq!(trial::event(&full(), json), said, "{json}");
+        assert_eq!(event(&full(), json), said, "{json}");
     }
 }
 
@@ -81,21 +79,21 @@ fn what_is_null_absent_or_of_another_type_changes_nothing() {
         r#"{"out":[{"text":"Hi"}],"out":[{"text":""}]}"#,
         r#"{"out":[{"text":"Hi"}],"out":7}"#,
     ] {
-        assert_eq!(trial::event(&full(), json), "note", "{json}");
+        assert_eq!(event(&full(), json), "empty", "{json}");
     }
-    assert_eq!(trial::stream(&full(), "data: {\"out\":[{\"text\":\n\n"), ["malformed at 15"]);
+    assert_eq!(stream(&full(), SSE, "data: {\"out\":[{\"text\":\n\n"), ["malformed at 15"]);
 }
 
 #[test]
 fn names_may_have_any_characters() {
     let json = r#"{"a/b":{"m~n":{"":"Hi","0":"no"}},"caf\u00e9":["x","y"]}"#;
-    assert_eq!(trial::event(&dialect(text_at("/a~1b/m~0n/")), json), "content <Hi>");
-    assert_eq!(trial::event(&dialect(text_at("/café/1")), json), "content <y>");
+    assert_eq!(event(&dialect(text_at("/a~1b/m~0n/")), json), "content <Hi>");
+    assert_eq!(event(&dialect(text_at("/café/1")), json), "content <y>");
     for pointer in ["/café/01", "/café/-", "/café/2", "/café/+1", "/a~1b/m~0n/1"] {
-        assert_eq!(trial::event(&dialect(text_at(pointer)), json), "note", "{pointer}");
+        assert_eq!(event(&dialect(text_at(pointer)), json), "empty", "{pointer}");
     }
-    assert_eq!(trial::event(&dialect(text_at("/a~1b/m~0n/0")), json), "content <no>");
-    assert_eq!(trial::event(&dialect(text_at("")), "\"Hi\" "), "content <Hi>");
+    assert_eq!(event(&dialect(text_at("/a~1b/m~0n/0")), json), "content <no>");
+    assert_eq!(event(&dialect(text_at("")), "\"Hi\" "), "content <Hi>");
 }
 
 #[test]
@@ -117,7 +115,7 @@ fn a_bad_template_is_refused_with_the_place_and_the_reason() {
         );
     }
     assert!(said(text_at(&"/a".repeat(65))).ends_with("it goes more than 64 levels down"));
-    assert_eq!(trial::event(&dialect(text_at(&"/a".repeat(64))), "{\"a\":{}}"), "note");
+    assert_eq!(event(&dialect(text_at(&"/a".repeat(64))), "{\"a\":{}}"), "empty");
     assert!(said(Places { done: all(&["/done"]), ..Places::default() }).contains("`text`"));
     assert!(said(Places { done_line: Some(" ".into()), ..text_at("/a") }).contains("`done_line`"));
     assert!(said(Places { text: vec!["/a".into(); 32], ..Places::default() }).contains("32"));
@@ -128,8 +126,8 @@ fn counts_that_come_apart_are_told_together() {
     let body = "data: {\"counts\":{\"in\":9}}\n\ndata: {\"out\":[{\"text\":\"a\"}],\"counts\":{\"out\":1}}\
                 \n\ndata: {\"out\":[{\"text\":\"b\"}]}\n\ndata: {\"counts\":{\"out\":2}}\n\ndata: END\n\n";
     assert_eq!(
-        trial::stream(&full(), body),
-        ["tail in=9", "content <a> in=9 out=1", "content <b>", "tail in=9 out=2", "done"]
+        stream(&full(), SSE, body),
+        ["tail 9>-", "content <a> 9>1", "content <b>", "tail 9>2", "done"]
     );
 }
 
@@ -148,23 +146,23 @@ fn of_a_text_that_repeats_only_the_news_are_output() {
     let body = |texts: &[&str]| -> String {
         texts.iter().map(|text| format!("data: {{\"text\":\"{text}\"}}\n\n")).collect()
     };
-    let said = |texts: &[&str]| trial::stream(&cumulative(), &body(texts));
+    let said = |texts: &[&str]| stream(&cumulative(), SSE, &body(texts));
     assert_eq!(
         said(&["A", "A b", "A b", "A b c"]),
-        ["content <A>", "content < b>", "note", "content < c>"]
+        ["content <A>", "content < b>", "empty", "content < c>"]
     );
     // A text may be taken back, or get shorter and grow again.
     assert_eq!(
         said(&["A \u{fffd}", "A é", "A", "A éx"]).join("|"),
-        "content <A \u{fffd}>|content <é>|note|content <x>"
+        "content <A \u{fffd}>|content <é>|empty|content <x>"
     );
     assert_eq!(said(&["ab", "ax"]), ["content <ab>", "content <x>"]);
     // Neither a character nor an escape is cut.
     assert_eq!(said(&["aè", "aé"]), ["content <aè>", "content <é>"]);
-    assert_eq!(said(&[r"a\n", r"a\t"]), ["content <a\n>", "content <\t>"]);
-    assert_eq!(said(&[r"\u00e8", r"\u00e9"]), ["content <è>", "content <é>"]);
-    assert_eq!(said(&[r"\\n", r"\\nx"]), [r"content <\n>", "content <x>"]);
-    assert_eq!(said(&["", "A", "", "A"]), ["note", "content <A>", "note", "note"]);
+    assert_eq!(said(&[r"a\n", r"a\t"]), [r"content <a\n>", r"content <\t>"]);
+    assert_eq!(said(&[r"\u00e8", r"\u00e9"]), [r"content <\u00e8>", r"content <\u00e9>"]);
+    assert_eq!(said(&[r"\\n", r"\\nx"]), [r"content <\\n>", "content <x>"]);
+    assert_eq!(said(&["", "A", "", "A"]), ["empty", "content <A>", "empty", "empty"]);
 }
 
 #[test]
@@ -174,12 +172,12 @@ fn a_list_of_tokens_that_repeats_is_counted_once() {
                 data: {\"text\":\"A b\",\"ids\":[1,2,3,4]}\n\n\
                 data: {\"text\":\"A b\",\"ids\":[1,2,3,4],\"why\":\"stop\"}\n\n";
     assert_eq!(
-        trial::stream(&cumulative(), body),
-        ["content <A> <hm> tokens=1", "content < b> tokens=2", "tokenids tokens=1", "tail stop"]
+        stream(&cumulative(), SSE, body),
+        ["content <A> (hm) #1", "content < b> #2", "ids #1", "tail stop"]
     );
     assert_eq!(
-        trial::document(&cumulative(), r#"{"text":"A b","ids":[1,2],"why":"stop"}"#),
-        "content <A b> tokens=2 stop"
+        document(&cumulative(), r#"{"text":"A b","ids":[1,2],"why":"stop"}"#),
+        ["content <A b> #2 stop"]
     );
 }
 
@@ -187,10 +185,10 @@ fn a_list_of_tokens_that_repeats_is_counted_once() {
 fn a_complete_body_may_be_the_end() {
     let places = Places { ends_with_body: true, ..text_at("/text") };
     let body = "data: {\"text\":\"a\"}\n\n";
-    assert_eq!(trial::stream(&dialect(places.clone()), body), ["content <a>", "done"]);
-    assert_eq!(trial::stream(&dialect(text_at("/text")), body), ["content <a>"]);
+    assert_eq!(stream(&dialect(places.clone()), SSE, body), ["content <a>", "done"]);
+    assert_eq!(stream(&dialect(text_at("/text")), SSE, body), ["content <a>"]);
     let lost = format!("{body}data: {{\"error\":\"Lost\"}}\n\n");
-    assert_eq!(trial::stream(&dialect(places), &lost), ["content <a>", "fault - Lost"]);
+    assert_eq!(stream(&dialect(places), SSE, &lost), ["content <a>", "fault <Lost>"]);
 }
 
 #[test]
@@ -202,9 +200,9 @@ fn a_stream_may_have_a_text_on_each_line() {
         ..text_at("/text")
     });
     let body = "{\"text\":\"a\"}\r\n\n {\"text\":\"a b\"}\n{\"last\":true}";
-    for content in ["application/x-ndjson", "application/json", "text/plain"] {
+    for content in [NDJSON, JSON, "text/plain"] {
         assert_eq!(
-            trial::stream_of(content, &lines, body),
+            stream(&lines, content, body),
             ["content <a>", "content < b>", "tail done"],
             "{content}"
         );
@@ -215,17 +213,17 @@ fn a_stream_may_have_a_text_on_each_line() {
 fn a_line_that_ends_a_stream_may_look_like_an_event() {
     let end = dialect(Places { done_line: Some("{\"kind\":\"end\"}".into()), ..text_at("/text") });
     let body = "data: {\"kind\":\"go\"}\n\ndata: {\"text\":\"a\"}\n\ndata: {\"kind\":\"end\"}\n\n";
-    assert_eq!(trial::stream(&end, body), ["note", "content <a>", "done"]);
+    assert_eq!(stream(&end, SSE, body), ["empty", "content <a>", "done"]);
     let end = dialect(Places { done_line: Some("{\"text\":\"END\"}".into()), ..text_at("/text") });
     let body = "data: {\"text\":\"a\"}\n\ndata: {\"text\":\"b\"}\n\ndata: {\"text\":\"END\"}\n\n";
-    assert_eq!(trial::stream(&end, body), ["content <a>", "content <b>", "done"]);
+    assert_eq!(stream(&end, SSE, body), ["content <a>", "content <b>", "done"]);
 }
 
 #[test]
 fn a_text_that_is_a_reason_as_well_is_never_known_by_its_shape() {
     let both = dialect(Places { finish: all(&["/text"]), ..text_at("/text") });
     let body = "data: {\"text\":\"a\"}\n\ndata: {\"text\":\"length\"}\n\n";
-    assert_eq!(trial::stream(&both, body), ["content <a> other", "content <length> length"]);
+    assert_eq!(stream(&both, SSE, body), ["content <a> other", "content <length> length"]);
 }
 
 #[test]
