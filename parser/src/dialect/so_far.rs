@@ -35,8 +35,8 @@ enum Manner {
 const GROWN_FOR_CERTAIN: u8 = 3;
 
 impl SoFar {
-    /// At the start of a response; the buffer keeps its memory.
-    pub(super) fn reset(&mut self) {
+    /// Another response begins; the buffer keeps its memory.
+    pub(super) fn begin(&mut self) {
         self.text.clear();
         (self.manner, self.grown, self.tokens) = (Manner::Unknown, 0, 0);
     }
@@ -96,6 +96,7 @@ impl SoFar {
             self.manner = Manner::Part;
             return text;
         }
+        // It is whole for certain, but what came last was changed.
         let kept = alike(&self.text, text);
         self.text.truncate(kept);
         self.text.push_str(&text[kept..]);
@@ -103,9 +104,9 @@ impl SoFar {
     }
 }
 
-/// How far two texts are the same, in whole characters and escapes.
+/// How far two texts, still escaped, are the same, in whole characters and escapes.
 #[cold]
-fn alike(a: &str, b: &str) -> usize {
+pub(super) fn alike(a: &str, b: &str) -> usize {
     let same = a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
     let mut end = 0;
     loop {

@@ -1,6 +1,10 @@
 //! What a template's events have told so far, where each repeats it or tells a part of the counts.
+//!
+//! That they repeat is said by the user. Where it must be found out there is
+//! [`SoFar`](super::so_far::SoFar).
 
 use super::lenient::{Length, count, inner};
+use super::so_far::alike;
 use crate::event::Usage;
 
 /// Of one response.
@@ -15,7 +19,7 @@ pub(super) struct Told {
 
 impl Told {
     /// Another response begins; buffers keep their memory.
-    pub(super) fn clear(&mut self) {
+    pub(super) fn begin(&mut self) {
         self.text.0.clear();
         self.reasoning.0.clear();
         self.listed = 0;
@@ -71,29 +75,12 @@ impl Repeated {
         if now.is_empty() {
             return now;
         }
-        let alike = common(&self.0, now);
+        let kept = if now.starts_with(&self.0) { self.0.len() } else { alike(&self.0, now) };
         // Of a text that got shorter nothing is new: the whole may come again.
-        if alike < now.len() {
-            self.0.truncate(alike);
-            self.0.push_str(&now[alike..]);
+        if kept < now.len() {
+            self.0.truncate(kept);
+            self.0.push_str(&now[kept..]);
         }
-        &now[alike..]
+        &now[kept..]
     }
-}
-
-/// How far two insides of JSON strings are alike, in whole characters and whole escapes.
-fn common(before: &str, now: &str) -> usize {
-    let pairs = before.bytes().zip(now.bytes());
-    let mut alike = pairs.take_while(|(before, now)| before == now).count();
-    while !(before.is_char_boundary(alike) && now.is_char_boundary(alike)) {
-        alike -= 1;
-    }
-    let cut = |start: &usize| {
-        let escaped =
-            now.as_bytes()[..*start].iter().rev().take_while(|byte| **byte == b'\\').count() % 2
-                == 1;
-        let length = if now.as_bytes().get(start + 1) == Some(&b'u') { 6 } else { 2 };
-        now.as_bytes()[*start] == b'\\' && !escaped && start + length > alike
-    };
-    (alike.saturating_sub(5)..alike).find(cut).unwrap_or(alike)
 }
