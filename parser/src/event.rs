@@ -185,6 +185,13 @@ pub struct Usage {
     pub cached_tokens: Option<u64>,
 }
 
+impl Usage {
+    /// Itself, if there is any count.
+    pub(crate) fn known(self) -> Option<Self> {
+        (self != Self::default()).then_some(self)
+    }
+}
+
 /// An error that the server reports as data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault<'a> {

@@ -31,7 +31,7 @@ pub(super) fn decode<'a>(
         "message_delta" => {
             found.choice.finish = outer.delta.stop.0;
             found.single = true;
-            counts.update(outer.usage);
+            counts.update(outer.counts);
             found.usage = counts.usage();
         }
         "message_stop" => found.bare = Bare::Done,
@@ -72,7 +72,7 @@ struct Outer<'a> {
     message: Message<'a>,
     block: Block<'a>,
     delta: Delta<'a>,
-    usage: Counts,
+    counts: Counts,
     error: &'a str,
 }
 
@@ -83,7 +83,7 @@ impl<'de> Take<'de> for Outer<'de> {
             "message" => map.next_value_seed(Fill(&mut self.message))?,
             "content_block" => map.next_value_seed(Fill(&mut self.block))?,
             "delta" => map.next_value_seed(Fill(&mut self.delta))?,
-            "usage" => self.usage = lenient(map)?,
+            "usage" => self.counts = lenient(map)?,
             "error" => self.error = raw(map)?,
             _ => ().field(name, map)?,
         }
@@ -215,13 +215,13 @@ impl Counts {
 
     fn usage(&self) -> Option<Usage> {
         let cached = self.cache_read.unwrap_or(0).saturating_add(self.cache_creation.unwrap_or(0));
-        let usage = Usage {
+        Usage {
             input_tokens: self.input.map(|input| input.saturating_add(cached)),
             output_tokens: self.output,
             reasoning_tokens: None,
             cached_tokens: self.cache_read,
-        };
-        (usage != Usage::default()).then_some(usage)
+        }
+        .known()
     }
 }
 

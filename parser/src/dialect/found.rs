@@ -76,6 +76,12 @@ impl<'a> Choice<'a> {
         }
     }
 
+    /// Several such, in order.
+    pub(super) fn push_all(&mut self, kind: OutputKind, pieces: Pieces<'a>) {
+        self.push(kind, pieces.first);
+        pieces.more.into_iter().for_each(|more| self.push(kind, more));
+    }
+
     /// Something of this kind was generated.
     pub(super) fn mark(&mut self, kind: OutputKind) {
         self.kind = Some(self.kind.map_or(kind, |before| foremost(before, kind)));

@@ -1,10 +1,10 @@
-//! llama.cpp's `/completion`.
+//! llama.cpp's `/completion`: every event has new text and the counts so far.
 
 use serde::de::MapAccess;
 
 use super::found::Found;
 use super::lenient::{Fill, Take, count, raw, raw_string};
-use super::native::{self, Ids, is_true, known, number};
+use super::native::{self, Ids, is_true, number};
 use super::openai;
 use crate::event::{Fault, Finish, OutputKind, Usage};
 use crate::shape::{Count, Spots};
@@ -67,7 +67,7 @@ impl<'a> From<Answer<'a>> for Found<'a> {
         found.choice.finish = from.stop.then(|| from.finish());
         // Before the first token there are counts as well, but they are a note.
         if !from.progress {
-            found.usage = known(from.usage());
+            found.usage = from.usage().known();
         }
         // With timings all is different anyway, and one count follows from two others.
         if from.timings.is_none() {
@@ -124,8 +124,7 @@ impl<'de> Take<'de> for Timings {
 #[cfg(test)]
 mod tests {
     use super::super::testing::{SSE, brief, broken, document, stream, without};
-    use crate::dialect::Decoder;
-    use crate::dialect::Dialect::LlamacppCompletion as LLAMA;
+    use crate::dialect::{Decoder, Dialect::LlamacppCompletion as LLAMA};
     use crate::sse::Message;
 
     fn event(text: &str, ids: &str, predicted: u64) -> String {

@@ -71,11 +71,6 @@ fn sum(a: Usage, b: Usage) -> Usage {
     }
 }
 
-/// The counts, if there is any.
-pub(super) fn known(usage: Usage) -> Option<Usage> {
-    (usage != Usage::default()).then_some(usage)
-}
-
 /// The count that the field at hand is, if it is one.
 pub(super) fn number<'de, A: MapAccess<'de>>(map: &mut A) -> Result<Option<u64>, A::Error> {
     raw(map).map(count)

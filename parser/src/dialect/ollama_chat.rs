@@ -1,4 +1,4 @@
-//! Ollama's `/api/chat`.
+//! Ollama's `/api/chat`: what `/api/generate` has, with the text in a message.
 
 use serde::de::MapAccess;
 

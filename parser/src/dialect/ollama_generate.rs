@@ -4,7 +4,7 @@ use serde::de::{MapAccess, SeqAccess};
 
 use super::found::{Choice, Found, Pieces};
 use super::lenient::{Fill, Take, inside, lenient, raw, raw_string};
-use super::native::{self, finish, is_true, known, number};
+use super::native::{self, finish, is_true, number};
 use super::openai;
 use crate::event::{Fault, Finish, OutputKind, Usage};
 use crate::shape::Spots;
@@ -50,14 +50,13 @@ impl<'a> From<Said<'a>> for Choice<'a> {
     fn from(said: Said<'a>) -> Self {
         let mut choice = Self { role: said.role, ..Self::default() };
         choice.push(OutputKind::Content, said.content);
-        choice.push(OutputKind::ToolCall, said.calls.0.first);
-        said.calls.0.more.into_iter().for_each(|more| choice.push(OutputKind::ToolCall, more));
+        choice.push_all(OutputKind::ToolCall, said.calls.0);
         choice.reasoning.push(said.thinking);
         choice
     }
 }
 
-/// What stands around it.
+/// What stands around what the model said.
 #[derive(Default)]
 pub(super) struct Outer<'a> {
     done: bool,
@@ -87,7 +86,7 @@ impl<'a> Outer<'a> {
         choice.finish = self.finish.or(self.done.then_some(Finish::Other));
         Found {
             choice,
-            usage: known(self.usage),
+            usage: self.usage.known(),
             fault: self.error,
             done: self.done,
             spots: Spots { idle: [self.created_at, "", ""], ..Spots::default() },

@@ -17,15 +17,15 @@ pub(super) fn read<'a, C: Take<'a> + Into<Choice<'a>>>(
     let mut outer = Outer::<'a, C>::default();
     fill(json, &mut outer)?;
     let fault = outer.error.or(flat_fault(outer.object, outer.message, outer.code));
-    let spots = Spots { idle: outer.idle, counts: outer.usage.written };
-    let usage = outer.usage.known();
+    let spots = Spots { idle: outer.idle, counts: outer.counts.written };
+    let usage = outer.counts.usage();
     Ok(Found { choice: outer.choices.all, usage, fault, spots, ..Found::default() })
 }
 
 /// The outermost object.
 struct Outer<'a, C> {
     choices: Choices<'a, C>,
-    usage: Counts<'a>,
+    counts: Counts<'a>,
     error: Option<Fault<'a>>,
     object: &'a str,
     message: &'a str,
@@ -36,9 +36,9 @@ struct Outer<'a, C> {
 
 impl<C> Default for Outer<'_, C> {
     fn default() -> Self {
-        let (choices, usage) = (Choices::default(), Counts::default());
+        let (choices, counts) = (Choices::default(), Counts::default());
         let (object, message, code, idle) = Default::default();
-        Self { choices, usage, error: None, object, message, code, idle }
+        Self { choices, counts, error: None, object, message, code, idle }
     }
 }
 
@@ -46,7 +46,7 @@ impl<'de, C: Take<'de> + Into<Choice<'de>>> Take<'de> for Outer<'de, C> {
     fn field<A: MapAccess<'de>>(&mut self, name: &str, map: &mut A) -> Result<(), A::Error> {
         match name {
             "choices" => map.next_value_seed(Fill(&mut self.choices))?,
-            "usage" => map.next_value_seed(Fill(&mut self.usage))?,
+            "usage" => map.next_value_seed(Fill(&mut self.counts))?,
             "error" => self.error = fault(raw(map)?),
             "object" => self.object = raw_string(map)?,
             "message" => self.message = raw_string(map)?,
@@ -98,8 +98,8 @@ impl<'a> Counts<'a> {
         count(json)
     }
 
-    pub(super) fn known(&self) -> Option<Usage> {
-        (self.usage != Usage::default()).then_some(self.usage)
+    pub(super) fn usage(&self) -> Option<Usage> {
+        self.usage.known()
     }
 }
 

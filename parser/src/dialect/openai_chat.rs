@@ -39,8 +39,7 @@ impl<'a> From<ChatChoice<'a>> for Choice<'a> {
         }
         choice.push(OutputKind::Refusal, message.refusal);
         for call in [message.tool_calls, message.function_call] {
-            choice.push(OutputKind::ToolCall, call.0.first);
-            call.0.more.into_iter().for_each(|more| choice.push(OutputKind::ToolCall, more));
+            choice.push_all(OutputKind::ToolCall, call.0);
         }
         if message.audio.data || message.images.0 > 0 {
             choice.mark(OutputKind::Media);

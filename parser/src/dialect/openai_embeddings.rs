@@ -1,10 +1,10 @@
-//! `/v1/embeddings`: a document with a list of vectors, which are counted for what they used alone.
+//! `/v1/embeddings`: a document with a list of vectors, of which only the token counts are kept.
 
 use serde::de::MapAccess;
 
 use super::found::Found;
 use super::lenient::{Fill, Length, Take, fill, raw, raw_string};
-use super::openai::{Counts, flat_fault};
+use super::openai::{Counts, fault, flat_fault};
 use crate::event::Fault;
 
 /// A list without vectors is no answer: then neither its counts nor its end are given.
@@ -13,14 +13,14 @@ pub(super) fn decode(json: &str) -> Result<Found<'_>, serde_json::Error> {
     fill(json, &mut outer)?;
     let fault = outer.error.or(flat_fault(outer.object, outer.message, outer.code));
     let done = outer.data.0 > 0;
-    let usage = outer.usage.known().filter(|_| done);
+    let usage = outer.counts.usage().filter(|_| done);
     Ok(Found { usage, fault, done, ..Found::default() })
 }
 
 #[derive(Default)]
 struct Outer<'a> {
     data: Length,
-    usage: Counts<'a>,
+    counts: Counts<'a>,
     error: Option<Fault<'a>>,
     object: &'a str,
     message: &'a str,
@@ -31,8 +31,8 @@ impl<'de> Take<'de> for Outer<'de> {
     fn field<A: MapAccess<'de>>(&mut self, name: &str, map: &mut A) -> Result<(), A::Error> {
         match name {
             "data" => map.next_value_seed(Fill(&mut self.data))?,
-            "usage" => map.next_value_seed(Fill(&mut self.usage))?,
-            "error" => self.error = super::openai::fault(raw(map)?),
+            "usage" => map.next_value_seed(Fill(&mut self.counts))?,
+            "error" => self.error = fault(raw(map)?),
             "object" => self.object = raw_string(map)?,
             "message" => self.message = raw_string(map)?,
             "code" => self.code = raw(map)?,

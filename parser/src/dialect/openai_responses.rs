@@ -346,7 +346,7 @@ struct Counts(Usage);
 
 impl Counts {
     fn usage(&self) -> Option<Usage> {
-        (self.0 != Usage::default()).then_some(self.0)
+        self.0.known()
     }
 }
 

@@ -26,7 +26,7 @@ pub struct Decoder {
     repaired: String,
     /// The counts of the event read last by JSON.
     usage: Usage,
-    /// The events of this response before.
+    /// What is remembered of the earlier events of this response.
     past: Past,
 }
 
@@ -152,6 +152,7 @@ impl Dialect {
     ) -> Result<Found<'a>, serde_json::Error> {
         match self {
             Self::OpenaiChat => openai_chat::decode(json),
+            Self::OpenaiCompletions => openai_completions::decode(json),
             Self::SglangGenerate => sglang_generate::decode(json),
             Self::TgiGenerate => tgi_generate::decode(json),
             Self::TritonGenerate => triton_generate::decode(json),
@@ -162,11 +163,10 @@ impl Dialect {
             Self::OpenaiEmbeddings => openai_embeddings::decode(json),
             Self::AnthropicMessages => anthropic_messages::decode(name, json, &mut past.counts),
             Self::Template(template) => template.decode(json, &mut past.told),
-            Self::OpenaiCompletions => openai_completions::decode(json),
         }
     }
 
-    /// What a document holds, where that is not what an event holds.
+    /// What a document holds: in most dialects, what an event does.
     fn read_document<'a>(&self, json: &'a str) -> Result<Found<'a>, serde_json::Error> {
         match self {
             Self::OpenaiResponses => openai_responses::document(json),

@@ -5,9 +5,9 @@ use serde::de::MapAccess;
 
 use super::found::Found;
 use super::lenient::{Fill, Length, Take, fill, inside, raw, raw_string};
-use super::native::{self, known, number};
+use super::native::{self, number};
 use super::openai;
-use crate::event::{Fault, Finish, OutputKind, Usage, unescape};
+use crate::event::{Fault, Finish, OutputKind, Usage};
 
 pub(super) fn decode(json: &str) -> Result<Found<'_>, serde_json::Error> {
     native::read::<Answer<'_>>(json)
@@ -19,8 +19,7 @@ struct Answer<'a> {
     output_ids: Length,
     meta: Meta<'a>,
     error: Option<Fault<'a>>,
-    /// The flat form of an error has `object: "error"` and its message beside it.
-    is_error: bool,
+    object: &'a str,
     message: &'a str,
     code: &'a str,
 }
@@ -32,7 +31,7 @@ impl<'de> Take<'de> for Answer<'de> {
             "output_ids" => map.next_value_seed(Fill(&mut self.output_ids))?,
             "meta_info" => map.next_value_seed(Fill(&mut self.meta))?,
             "error" => self.error = openai::fault(raw(map)?),
-            "object" => self.is_error = raw_string(map)? == "error",
+            "object" => self.object = raw_string(map)?,
             "message" => self.message = raw_string(map)?,
             "code" => self.code = raw(map)?,
             _ => ().field(name, map)?,
@@ -43,10 +42,9 @@ impl<'de> Take<'de> for Answer<'de> {
 
 impl<'a> From<Answer<'a>> for Found<'a> {
     fn from(from: Answer<'a>) -> Self {
-        let Answer { text, output_ids, meta, error, is_error, message, code } = from;
-        let flat = || Fault { message: unescape(message), code: openai::code(code) };
-        let mut found = Self { usage: known(meta.usage), ..Self::default() };
-        found.fault = error.or(meta.abort).or_else(|| is_error.then(flat));
+        let Answer { text, output_ids, meta, error, object, message, code } = from;
+        let mut found = Self { usage: meta.usage.known(), ..Self::default() };
+        found.fault = error.or(meta.abort).or_else(|| openai::flat_fault(object, message, code));
         found.choice.finish = meta.finish;
         found.choice.push(OutputKind::Content, text);
         // The list may be of all ids so far or of the new ones: only the count beside it tells.

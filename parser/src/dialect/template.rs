@@ -202,10 +202,8 @@ impl Template {
             reasoning = told.reasoning.news(reasoning);
             tokens = told.new_tokens(tokens);
         }
-        found.single = !self.shapely || told_before || usage != Usage::default();
-        if usage != Usage::default() {
-            found.usage = Some(told.count(usage));
-        }
+        found.usage = usage.known().map(|usage| told.count(usage));
+        found.single = !self.shapely || told_before || found.usage.is_some();
         found.choice.push(OutputKind::Content, text);
         found.choice.reasoning.push(reasoning);
         found.choice.tokens = tokens.count;

@@ -7,7 +7,7 @@ use serde::de::MapAccess;
 
 use super::found::{Choice, Found};
 use super::lenient::{Fill, Length, Take, count, inside, lenient, raw, raw_string};
-use super::native::{self, finish, is_true, known, number};
+use super::native::{self, finish, is_true, number};
 use super::openai;
 use crate::event::{Fault, Finish, OutputKind, Usage};
 use crate::shape::Spots;
@@ -91,7 +91,7 @@ impl<'a> Event<'a> {
             None if !kind.is_empty() => Fault { code: Some(kind.into()), ..fault },
             _ => fault,
         });
-        Found { choice, usage: known(self.details.usage()), fault, done, ..Found::default() }
+        Found { choice, usage: self.details.usage().known(), fault, done, ..Found::default() }
     }
 }
 
@@ -155,8 +155,7 @@ impl<'de> Take<'de> for Details {
 #[cfg(test)]
 mod tests {
     use super::super::testing::{SSE, broken, document, stream, without};
-    use crate::dialect::Decoder;
-    use crate::dialect::Dialect::TgiGenerate as TGI;
+    use crate::dialect::{Decoder, Dialect::TgiGenerate as TGI};
     use crate::sse::Message;
 
     fn event(index: u32, text: &str, special: bool, ending: &str) -> String {

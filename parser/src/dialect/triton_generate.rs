@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::found::{Found, Pieces};
 use super::lenient::{Take, fill, inside, raw, raw_string};
-use super::native::{self, known, number};
+use super::native::{self, number};
 use super::openai;
 use crate::event::{Fault, Finish, OutputKind, Usage};
 
@@ -47,12 +47,11 @@ impl<'de> Take<'de> for Answer<'de> {
 impl<'a> From<Answer<'a>> for Found<'a> {
     fn from(from: Answer<'a>) -> Self {
         let Answer { text, finish, output_tokens, input_tokens, error } = from;
-        let usage = known(Usage { input_tokens, ..Usage::default() });
+        let usage = Usage { input_tokens, ..Usage::default() }.known();
         let mut found = Self { usage, fault: error, ..Self::default() };
         found.choice.finish = finish;
         found.choice.tokens = output_tokens.map_or(0, |n| u32::try_from(n).unwrap_or(u32::MAX));
-        found.choice.push(OutputKind::Content, text.0.first);
-        text.0.more.into_iter().for_each(|more| found.choice.push(OutputKind::Content, more));
+        found.choice.push_all(OutputKind::Content, text.0);
         found
     }
 }
