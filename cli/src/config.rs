@@ -121,6 +121,9 @@ impl Options {
         if above.rate.is_some() && self.connections.as_deref() == Some("per-user") {
             self.connections = None;
         }
+        if above.retries == Some(0) {
+            self.retry_backoff = None;
+        }
         if above.concurrency.is_some() {
             (self.rate, self.arrival, self.burstiness) = (None, None, None);
             (self.max_in_flight, self.overflow) = (None, None);

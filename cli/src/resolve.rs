@@ -79,6 +79,7 @@ impl Draft {
         if seed > SEED_MAX {
             return Err(Failure::usage(format!("--seed {seed} is above {SEED_MAX}")));
         }
+        notes.extend(wire::unused(&filled));
         let name = filled.name.get_or_insert_with(|| NAME.to_owned());
         check_name(name)?;
         Ok(Self {
@@ -291,7 +292,7 @@ fn client(options: &mut Options, allowed: &[usize], needed: usize) -> Result<Cli
         connections: wire::connections(options)?,
         requests_per_connection: wire::requests_per_connection(options)?,
         source_ips: options.source_ip.clone(),
-        retries: wire::retries(options),
+        retries: wire::retries(options)?,
         cancel: wire::cancel(options)?,
     })
 }

@@ -186,10 +186,27 @@ fn run_toml_leads_to_the_same_workload() {
         ],
         &["--cert", "a.pem", "--key", "a.key", "--insecure", "--tls-resumption", "off"],
         &["--connections", "per-user", "--requests-per-connection", "9", "--retries", "3"],
-        &["--retry-backoff", "1s", "--source-ip", "127.0.0.2,127.0.0.3", "--cancel-rate", "10%"],
+        &[
+            "--retries",
+            "2",
+            "--retry-backoff",
+            "1s",
+            "--source-ip",
+            "127.0.0.2,127.0.0.3",
+            "--cancel-rate",
+            "10%",
+        ],
         &["--cancel-rate", "1", "--cancel-after", "2s", "--max-event-bytes", "1000"],
-        &["--resolve", "llm.example:443:127.0.0.1", "--proxy", "http://127.0.0.1:3128"],
-        &["--unix-socket", "server.sock", "--max-head-bytes", "1", "--max-body-bytes", "2"],
+        &["http://127.0.0.1", "--resolve", "a:443:127.0.0.1", "--proxy", "http://127.0.0.1:1"],
+        &[
+            "http://127.0.0.1",
+            "--unix-socket",
+            "server.sock",
+            "--max-head-bytes",
+            "1",
+            "--max-body-bytes",
+            "2",
+        ],
     ];
     for options in cases {
         let draft = draft(options).unwrap();

@@ -28,10 +28,47 @@ pub(super) fn way(options: &Options) -> Result<Way, Failure> {
             ));
         }
     }
+    let elsewhere =
+        [("--unix-socket", options.unix_socket.is_some()), ("--proxy", options.proxy.is_some())];
+    if let (true, Some((name, _))) =
+        (options.url.is_empty(), elsewhere.iter().find(|(_, is_given)| *is_given))
+    {
+        return Err(Failure::usage(format!(
+            "{name} leads to a server of yours: give its URL too, such as http://localhost"
+        )));
+    }
     if options.unix_socket.is_some() && !options.source_ip.is_empty() {
         return Err(Failure::usage("--source-ip has no meaning with --unix-socket: drop it"));
     }
     Ok(Way { pinned, unix_socket: options.unix_socket.clone(), proxy: options.proxy.clone() })
+}
+
+/// Remarks on options that change nothing in this run.
+pub(super) fn unused(options: &Options) -> Vec<String> {
+    let mut notes = Vec::new();
+    let is_tls = options.url.iter().any(|url| url.starts_with("https://"));
+    let of_tls = [
+        ("--cacert", options.cacert.is_some()),
+        ("--cert", options.cert.is_some()),
+        ("--sni", options.sni.is_some()),
+        ("--insecure", options.insecure == Some(true)),
+    ];
+    if let (false, Some((name, _))) = (is_tls, of_tls.iter().find(|(_, is_given)| *is_given)) {
+        notes.push(format!("{name} changes nothing: no URL is https://"));
+    }
+    for text in &options.resolve {
+        let host = text.split(':').next().unwrap_or_default();
+        let is_named = |url: &String| {
+            let url = url::Url::parse(url).ok();
+            url.as_ref()
+                .and_then(url::Url::host_str)
+                .is_some_and(|is| is.eq_ignore_ascii_case(host))
+        };
+        if !options.url.iter().any(is_named) {
+            notes.push(format!("--resolve {text} changes nothing: no URL names {host}"));
+        }
+    }
+    notes
 }
 
 fn pinned(text: &str) -> Result<Pinned, Failure> {
@@ -126,10 +163,18 @@ pub(super) fn requests_per_connection(options: &Options) -> Result<Option<u64>, 
 }
 
 /// What becomes of requests that fail.
-pub(super) fn retries(options: &mut Options) -> Retries {
+pub(super) fn retries(options: &mut Options) -> Result<Retries, Failure> {
     let max = *options.retries.get_or_insert(0);
+    if max == 0 {
+        return match options.retry_backoff {
+            None => Ok(Retries::default()),
+            Some(_) => Err(Failure::usage(
+                "--retry-backoff says when, --retries how often: give both, such as --retries 3",
+            )),
+        };
+    }
     let backoff = *options.retry_backoff.get_or_insert(RETRY_BACKOFF);
-    Retries { max, backoff_ns: backoff.ns() }
+    Ok(Retries { max, backoff_ns: backoff.ns() })
 }
 
 /// Requests that are cancelled on purpose.
@@ -230,6 +275,23 @@ mod tests {
         assert_eq!(some.ok().flatten(), Some(Cancel { rate: 0.1, after }));
         let some = cancel(&mut parse_options(&["--cancel-rate", "1"])).ok().flatten();
         assert_eq!(some, Some(Cancel { rate: 1.0, after: CancelAfter::Events(4) }));
+    }
+
+    #[test]
+    fn a_pause_without_retries_is_refused() {
+        refused(retries(&mut parse_options(&["--retry-backoff", "1s"])), "--retries");
+        let some = retries(&mut parse_options(&["--retries", "2"])).ok();
+        assert_eq!(some, Some(Retries { max: 2, backoff_ns: 100_000_000 }));
+    }
+
+    #[test]
+    fn what_changes_nothing_is_remarked_on_or_refused() {
+        let notes = |options: &[&str]| unused(&parse_options(options)).join("; ");
+        assert!(notes(&["http://a", "--cacert", "ca.pem"]).contains("--cacert changes nothing"));
+        assert!(notes(&["http://a", "--resolve", "b:1:127.0.0.1"]).contains("names b"));
+        let fits = ["https://a", "--cacert", "ca.pem", "--resolve", "A:443:127.0.0.1"];
+        assert_eq!(notes(&fits), "");
+        refused(way(&parse_options(&["--unix-socket", "s"])), "URL");
     }
 
     #[test]

@@ -187,7 +187,7 @@ impl Core {
         let conn = &mut self.conns[id];
         let addresses = &setup.servers[conn.server].addresses;
         let address = &addresses[conn.address % addresses.len()];
-        // Every attempt has the whole time, and takes the next source.
+        // Every address has the whole time.
         conn.opened_at = self.clock.now();
         let sources = setup.source_ips.len().max(1) as u64;
         let source = setup.source_ips.get((conn.number % sources) as usize).copied();

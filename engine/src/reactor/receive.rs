@@ -117,11 +117,14 @@ impl Core {
             let class = if early { class } else { ErrorClass::ConnReset };
             let ending = match conn.ours {
                 Some(ours) => Ending::Ours(ours),
+                // The answer was whole before: what broke is only its end.
+                None if conn.exchange.is_done() => Ending::Unclosed,
                 None => Ending::NoConnection(class, text),
             };
-            self.settle(id, &ending, observed);
+            self.settle_or_replace(id, &ending, observed);
+        } else {
+            self.close(id);
         }
-        self.close(id);
         After::Close
     }
 

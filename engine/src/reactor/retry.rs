@@ -47,7 +47,6 @@ impl Core {
         let settled = std::mem::replace(&mut conn.exchange.settled, Settled::new(0, 0));
         let number = self.deferrals;
         self.deferrals += 1;
-        self.recorder.tally().retries += 1;
         self.deferred.push(Deferred { number, request, settled });
         if let Some(me) = self.me.upgrade() {
             let core = Rc::clone(&me);

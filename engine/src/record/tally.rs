@@ -146,8 +146,6 @@ pub struct Tally {
     pub handshakes: u64,
     /// Of those, handshakes that resumed an earlier session.
     pub resumed: u64,
-    /// Attempts that failed and were followed by another.
-    pub retries: u64,
     /// Times that a request was due and its body was not there.
     pub feed_starved: u64,
     /// Times that issuing stopped because the writer of records was behind.

@@ -1,6 +1,6 @@
 //! One connection's TLS: bytes of the socket on one side, plain bytes on the other.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, Write};
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
@@ -93,16 +93,18 @@ impl Session {
         while !wire.is_empty() {
             let taken = self.session.read_tls(&mut wire);
             let state = self.session.process_new_packets();
+            // What came whole before a broken record is read all the same.
+            let mut reader = self.session.reader();
+            while let Ok(chunk @ [_, ..]) = reader.fill_buf() {
+                plain.extend_from_slice(chunk);
+                let length = chunk.len();
+                reader.consume(length);
+            }
             if state.is_err() {
                 // The alert that tells the peer why.
                 self.gather();
             }
             let state = state?;
-            let length = state.plaintext_bytes_to_read();
-            let from = plain.len();
-            plain.resize(from + length, 0);
-            let got = self.session.reader().read(&mut plain[from..]).unwrap_or(0);
-            plain.truncate(from + got);
             ended |= state.peer_has_closed();
             // Nothing was taken: there is no room, or the session is over.
             if taken.unwrap_or(0) == 0 {
