@@ -3,7 +3,7 @@
 mod parts;
 
 use crate::body::Body;
-use crate::dialect::{Decoder, Dialect};
+use crate::dialect::{Decoder, Dialect, Known};
 use crate::event::{Event, Output};
 use crate::head::{ContentKind, Framing, Head};
 use crate::ndjson::Ndjson;
@@ -161,6 +161,14 @@ impl Answer {
         (self.collected_in_part, self.done, self.truncated) = (false, false, false);
         (self.made, self.faulted, self.strange) = (false, false, false);
         self.steady = false;
+    }
+
+    /// Exchanges what is known of the shapes of events, so that many connections to the same kind of
+    /// server can share it, one after the other; `known` must come from an answer of the same
+    /// dialect, or be new.
+    #[inline]
+    pub fn swap_known(&mut self, known: &mut Known) {
+        self.decoder.swap_known(known);
     }
 
     /// Reads on: uses bytes up to the next signal, or all of them. Call it, with what is left of

@@ -9,16 +9,22 @@ pub(crate) struct Memory {
     /// Those from [`known`](Self::known) on are not valid: they are kept for their buffers.
     shapes: Vec<Known>,
     known: usize,
-    /// The shape with a text that was met last.
-    hot: usize,
-    /// The shape that was met last.
-    last: usize,
+    place: Place,
     /// Is being learned.
     next: Shape,
     /// Counts what was met, to tell which shape was not for longest.
     clock: u64,
     /// Events in a row that no shape fitted.
     misses: u32,
+}
+
+/// Where one stream stands among the shapes. Streams that share a memory keep their own.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Place {
+    /// The shape with a text that was met last.
+    hot: usize,
+    /// The shape that was met last.
+    last: usize,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -48,26 +54,39 @@ const LEARN_EVERY: u32 = 8;
 impl Memory {
     /// Knows nothing again; buffers keep their memory.
     pub(crate) fn forget(&mut self) {
-        (self.known, self.hot, self.last) = (0, 0, 0);
+        (self.known, self.place) = (0, Place::default());
         self.misses = 0;
+    }
+
+    /// Where the stream stands that was read last.
+    #[inline]
+    pub(crate) fn place(&self) -> Place {
+        self.place
+    }
+
+    /// Goes on with a stream that stands at `place`.
+    #[inline]
+    pub(crate) fn go_to(&mut self, place: Place) {
+        let is_here = place.hot < self.known && place.last < self.known;
+        self.place = if is_here { place } else { Place::default() };
     }
 
     /// The output of the event that `bytes` begins with, as it lies on the wire, and its length:
     /// only if it differs from the last one in its text alone.
     #[inline]
     pub(crate) fn read_wire<'a>(&mut self, bytes: &'a [u8]) -> Option<(Output<'a>, usize)> {
-        let found = self.shapes[..self.known].get(self.hot)?.shape.read_wire(bytes)?;
-        (self.last, self.misses) = (self.hot, 0);
+        let found = self.shapes[..self.known].get(self.place.hot)?.shape.read_wire(bytes)?;
+        (self.place.last, self.misses) = (self.place.hot, 0);
         Some(found)
     }
 
     /// The shape that fits `data`.
     #[inline]
     pub(crate) fn find<'a>(&mut self, data: &'a [u8]) -> Option<Fit<'a>> {
-        match self.shapes[..self.known].get(self.hot)?.shape.same(data) {
+        match self.shapes[..self.known].get(self.place.hot)?.shape.same(data) {
             Some(text) => {
-                (self.last, self.misses) = (self.hot, 0);
-                Some(Fit { shape: self.hot, text })
+                (self.place.last, self.misses) = (self.place.hot, 0);
+                Some(Fit { shape: self.place.hot, text })
             }
             None => self.find_any(data),
         }
@@ -76,7 +95,7 @@ impl Memory {
     #[inline(never)]
     fn find_any<'a>(&mut self, data: &'a [u8]) -> Option<Fit<'a>> {
         let others = if self.misses < MISSES_MAX { self.known } else { 0 };
-        let (hot, guess) = (self.hot, self.shapes[self.last].then);
+        let (hot, guess) = (self.place.hot, self.shapes[self.place.last].then);
         let others = (0..others).filter(|at| *at != hot && *at != guess);
         let first = [guess, hot].into_iter().skip(usize::from(guess == hot || guess >= self.known));
         for at in first.chain(others) {
@@ -93,12 +112,12 @@ impl Memory {
     fn meet(&mut self, at: usize) {
         self.clock += 1;
         self.misses = 0;
-        self.shapes[self.last].then = at;
-        self.last = at;
+        self.shapes[self.place.last].then = at;
+        self.place.last = at;
         let known = &mut self.shapes[at];
         known.met = self.clock;
         if known.shape.has_text() {
-            self.hot = at;
+            self.place.hot = at;
         }
     }
 
@@ -120,7 +139,7 @@ impl Memory {
             .position(|known| known.shape.is_like(&self.next))
         {
             Some(at) => at,
-            None if rarely && self.next.has_text() => self.hot,
+            None if rarely && self.next.has_text() => self.place.hot,
             None if rarely => return,
             None if self.known < SHAPES_MAX => {
                 if self.known == self.shapes.len() {
@@ -138,7 +157,7 @@ impl Memory {
 
     /// The shape that was not met for longest, apart from the hot one, whose meetings go uncounted.
     fn oldest(&self) -> usize {
-        let others = (0..self.known).filter(|at| *at != self.hot);
+        let others = (0..self.known).filter(|at| *at != self.place.hot);
         others.min_by_key(|at| self.shapes[*at].met).unwrap_or(0)
     }
 }

@@ -1,11 +1,11 @@
-//! The tasks of a connection: one that opens it and then only waits for bytes, and one that finishes
-//! a write that the kernel did not take at once.
+//! The tasks of a connection: one that opens it, one that then only waits for bytes, and one that
+//! finishes a write that the kernel did not take at once.
 
 use std::future::Future;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
@@ -25,16 +25,13 @@ use crate::record::ErrorClass;
 /// asked a hundred thousand times a second.
 const REST: Duration = Duration::from_millis(10);
 
-/// Opens connection `id` and serves it until it is over.
-pub(crate) async fn run(core: Shared, id: usize, stream: io::Result<Rc<TcpStream>>) {
+/// Opens connection `id`, then leaves it to a task that is much smaller, since there may be thousands.
+pub(crate) async fn open(core: Shared, id: usize, stream: io::Result<Rc<TcpStream>>) {
     match opened(&core, id, stream).await {
         Ok(stream) => {
             core.borrow_mut().opened(id);
-            while stream.readable(false).await.is_ok() {
-                if core.borrow_mut().receive(id) == After::Close {
-                    break;
-                }
-            }
+            let serve = Box::pin(serve(Rc::clone(&core), id, stream));
+            monoio::spawn(guarded(core, id, true, serve));
         }
         Err((class, text)) => {
             let user = core.borrow().conns[id].user;
@@ -42,6 +39,16 @@ pub(crate) async fn run(core: Shared, id: usize, stream: io::Result<Rc<TcpStream
                 monoio::time::sleep(REST).await;
                 core.borrow_mut().rested(user);
             }
+            core.borrow_mut().release(id);
+        }
+    }
+}
+
+/// Reads connection `id` until it is over.
+async fn serve(core: Shared, id: usize, stream: Rc<TcpStream>) {
+    while stream.readable(false).await.is_ok() {
+        if core.borrow_mut().receive(id) == After::Close {
+            break;
         }
     }
     core.borrow_mut().release(id);
@@ -205,9 +212,12 @@ pub(crate) async fn flush(core: Shared, id: usize, number: u64, stream: Rc<TcpSt
 }
 
 /// A panic in one task must neither end the thread nor leave a request without an outcome. `owns`:
-/// the task is the one that frees the connection's place when it ends.
-pub(crate) async fn guarded(core: Shared, id: usize, owns: bool, task: impl Future<Output = ()>) {
-    let mut task = pin!(task);
+/// the task is the one that frees the connection's place when it ends. The task is boxed, since a
+/// future that holds another needs its room twice.
+pub(crate) async fn guarded<T>(core: Shared, id: usize, owns: bool, mut task: Pin<Box<T>>)
+where
+    T: Future<Output = ()>,
+{
     let survived = std::future::poll_fn(|context| {
         match catch_unwind(AssertUnwindSafe(|| task.as_mut().poll(context))) {
             Ok(Poll::Pending) => Poll::Pending,

@@ -80,7 +80,7 @@ impl Exchange {
         std::mem::swap(&mut settled.text, &mut self.settled.text);
         std::mem::swap(&mut settled.reasoning, &mut self.settled.reasoning);
         settled.chunks.clear();
-        settled.chunks.reserve(chunks);
+        settled.chunks.reserve_exact(chunks);
         settled.text.clear();
         settled.reasoning.clear();
         *self = Self::new(settled, self.stream, self.keep_text);

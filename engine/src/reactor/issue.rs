@@ -15,7 +15,7 @@ use crate::record::{ErrorClass, Marks, NONE, WaitCause};
 /// Connections of one reactor that are being opened at the same time, at most.
 const OPENING_MAX: usize = 128;
 /// Room for output events beyond those asked for, so that a talkative server costs no allocation.
-const CHUNKS_SPARE: usize = 32;
+const CHUNKS_SPARE: usize = 8;
 
 impl Core {
     /// A request is in flight from `now` on.
@@ -176,8 +176,8 @@ impl Core {
         (conn.address, conn.tried) = (self.good[conn.server], 0);
         let stream = self.dial(id);
         if let Some(me) = self.me.upgrade() {
-            let run = connection::run(Rc::clone(&me), id, stream);
-            monoio::spawn(connection::guarded(me, id, true, run));
+            let open = Box::pin(connection::open(Rc::clone(&me), id, stream));
+            monoio::spawn(connection::guarded(me, id, true, open));
         }
     }
 
@@ -272,7 +272,7 @@ impl Core {
         if let (Some(me), Some(stream)) = (self.me.upgrade(), &self.conns[id].stream) {
             let number = self.conns[id].number;
             let stream = Rc::clone(stream);
-            let flush = connection::flush(Rc::clone(&me), id, number, stream);
+            let flush = Box::pin(connection::flush(Rc::clone(&me), id, number, stream));
             monoio::spawn(connection::guarded(me, id, false, flush));
         }
     }

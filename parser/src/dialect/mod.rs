@@ -27,7 +27,7 @@ mod tgi_generate;
 mod told;
 mod triton_generate;
 
-pub use reading::Decoder;
+pub use reading::{Decoder, Known};
 pub use template::{Framing, PLACES_MAX, Places, Template, TemplateError};
 
 use std::sync::Arc;

@@ -10,16 +10,23 @@ use super::{
     triton_generate,
 };
 use crate::event::{Event, Fault, Malformed, Note, Output, OutputKind, Tail, Usage};
-use crate::memory::Memory;
+use crate::memory::{Memory, Place};
 use crate::shape::Spots;
 use crate::sse::Message;
+
+/// What is known of the shapes of a dialect's events. Readers of the same dialect can hand it on, so
+/// that each shape is learned and kept once.
+#[derive(Debug, Clone, Default)]
+pub struct Known(Option<Box<Memory>>);
 
 /// Reads events and documents of one dialect. Keeps buffers, and the shapes of events,
 /// which serve best if one decoder reads all responses of a server.
 #[derive(Debug, Clone)]
 pub struct Decoder {
     dialect: Dialect,
-    memory: Memory,
+    known: Known,
+    /// Where this stream stood in it, while another reads with it.
+    place: Place,
     /// Texts of one event that lie apart.
     joined: String,
     /// Data that was no UTF-8, repaired.
@@ -35,7 +42,8 @@ impl Decoder {
     pub fn new(dialect: Dialect) -> Self {
         Self {
             dialect,
-            memory: Memory::default(),
+            known: Known::default(),
+            place: Place::default(),
             joined: String::new(),
             repaired: String::new(),
             usage: Usage::default(),
@@ -50,7 +58,22 @@ impl Decoder {
 
     /// Forgets the shapes of all events: the next one is read as JSON.
     pub fn forget(&mut self) {
-        self.memory.forget();
+        if let Some(memory) = &mut self.known.0 {
+            memory.forget();
+        }
+    }
+
+    /// Exchanges what is known of the shapes of events; `known` must come from a reader of the same
+    /// dialect, or be new.
+    #[inline]
+    pub fn swap_known(&mut self, known: &mut Known) {
+        std::mem::swap(&mut self.known, known);
+        if let Some(memory) = &known.0 {
+            self.place = memory.place();
+        }
+        if let Some(memory) = &mut self.known.0 {
+            memory.go_to(self.place);
+        }
     }
 
     /// What one event of a stream means. Bytes that are no UTF-8 count as U+FFFD, as the standard
@@ -64,8 +87,9 @@ impl Decoder {
         } else if NAMES_ALONE.contains(&message.name) {
             return self.event_by_json(message);
         }
-        match self.memory.find(message.data) {
-            Some(fit) => self.memory.event(fit),
+        let fit = self.known.0.as_deref_mut().and_then(|memory| memory.find(message.data));
+        match fit {
+            Some(fit) => self.known.0.get_or_insert_default().event(fit),
             None => self.event_by_json(message),
         }
     }
@@ -74,13 +98,13 @@ impl Decoder {
     /// and like the last one.
     #[inline]
     pub(crate) fn like_the_last<'a>(&mut self, bytes: &'a [u8]) -> Option<(Output<'a>, usize)> {
-        self.memory.read_wire(bytes)
+        self.known.0.as_deref_mut()?.read_wire(bytes)
     }
 
     /// Is this the data of an event that needs no JSON reader?
     #[cfg(test)]
     pub(crate) fn finds(&self, data: &[u8]) -> bool {
-        self.memory.clone().find(data).is_some()
+        self.known.clone().0.is_some_and(|mut memory| memory.find(data).is_some())
     }
 
     /// What a whole document means.
@@ -131,7 +155,7 @@ impl Decoder {
             Event::Fault(_) => {}
             _ if name == b"error" => return fault(text),
             _ if single => {}
-            _ => self.memory.learn(data, &event, &spots),
+            _ => self.known.0.get_or_insert_default().learn(data, &event, &spots),
         }
         event
     }
