@@ -78,6 +78,12 @@ impl Options {
             reactors: self.reactors.or(file.reactors),
             cpus: self.cpus.or(file.cpus),
             stamps: self.stamps.or(file.stamps),
+            spin: self.spin.or(file.spin),
+            client_limit: if self.client_limit.is_empty() {
+                file.client_limit
+            } else {
+                self.client_limit
+            },
             close: self.close.or(file.close),
             connections: self.connections.or(file.connections),
             requests_per_connection: self.requests_per_connection.or(file.requests_per_connection),

@@ -12,8 +12,8 @@ use std::str::FromStr;
 
 use tokclock_engine::run::{Asked, Located, Way, settle_paths};
 use tokclock_engine::workload::{
-    Client, Close, Content, Dialect, Limits, Load, Objectives, Sizes, Stamps, Stop, Target, Tls,
-    Tokenizer, Workload,
+    Client, Close, Content, Dialect, Limits, Load, Objectives, Sizes, Stamps, Stop, Target,
+    Threshold, Thresholds, Tls, Tokenizer, Workload,
 };
 
 use crate::config::Options;
@@ -294,6 +294,17 @@ fn client(options: &mut Options, allowed: &[usize], needed: usize) -> Result<Cli
         source_ips: options.source_ip.clone(),
         retries: wire::retries(options)?,
         cancel: wire::cancel(options)?,
+        spin: *options.spin.get_or_insert(false),
+        thresholds: thresholds(&options.client_limit)?,
+    })
+}
+
+/// The limits on the client's own figures, the later of two on one figure winning.
+fn thresholds(given: &[String]) -> Result<Thresholds, Failure> {
+    given.iter().try_fold(Thresholds::default(), |limits, text| {
+        let one: Threshold =
+            text.parse().map_err(|error| Failure::usage(format!("--client-limit {error}")))?;
+        Ok(limits.with(one))
     })
 }
 

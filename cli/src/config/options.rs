@@ -197,6 +197,25 @@ pub(crate) struct Options {
     #[arg(long, value_name = "WHAT", help_heading = "Client")]
     pub(crate) stamps: Option<String>,
 
+    /// Reactors never sleep: less lag and sharper sending, for a whole core each
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        hide_possible_values = true,
+        help_heading = "Client"
+    )]
+    pub(crate) spin: Option<bool>,
+
+    /// Limit on a figure of the client's, beyond which a run is suspect or invalid, or none
+    /// (repeatable): lag=1ms, slip=1ms, late=1%, unstamped=1%, coalesced=1%, busy=80%,
+    /// starved=0.1%, steal=1%, retransmits=0.1%, drops=0 [default: those]
+    #[arg(long, value_name = "FIGURE=LIMIT", help_heading = "Client")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) client_limit: Vec<String>,
+
     /// How our side ends a connection: fin, rst [default: fin]
     #[arg(long, value_name = "HOW", help_heading = "Client")]
     pub(crate) close: Option<String>,

@@ -1,6 +1,6 @@
 //! The client's own figures, shown whatever its verdict.
 
-use tokclock_engine::measure::{ClientReport, Distribution};
+use tokclock_engine::measure::{ClientReport, Distribution, NetworkReport};
 
 use super::text::{NONE, Page, count, duration, percent};
 
@@ -10,8 +10,9 @@ pub(super) fn write(page: &mut Page, client: &ClientReport) {
     page.words(
         "client",
         &format!(
-            "driver {}{ring}, {} stamps, {} of the reads unstamped",
+            "driver {}{ring}{}, {} stamps, {} of the reads unstamped",
             client.driver,
+            if client.spin { ", spinning" } else { "" },
             client.stamps,
             percent(client.unstamped_share)
         ),
@@ -39,6 +40,7 @@ pub(super) fn write(page: &mut Page, client: &ClientReport) {
             percent(client.coalesced_last_share)
         ),
     );
+    page.words("network", &network(&client.network));
     page.words(
         "host",
         &format!(
@@ -53,6 +55,24 @@ pub(super) fn write(page: &mut Page, client: &ClientReport) {
             duration(Some(client.resolve_ns))
         ),
     );
+}
+
+fn network(network: &NetworkReport) -> String {
+    if network.min_rtt.count == 0 {
+        return "nothing known of the connections".into();
+    }
+    format!(
+        "min RTT {} over {} connections: {} of the service TTFB, {} of the service TTFT at p50, a \
+         part of both; sent again {}, out of order {}; receive windows closed in {} of {} looks",
+        spread(&network.min_rtt),
+        count(network.min_rtt.count),
+        percent(network.min_rtt_of_ttfb),
+        percent(network.min_rtt_of_ttft),
+        percent(network.resent_share),
+        percent(network.out_of_order_share),
+        count(network.windows_closed),
+        count(network.window_looks),
+    )
 }
 
 fn slip(client: &ClientReport) -> String {

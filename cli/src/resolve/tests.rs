@@ -120,6 +120,8 @@ fn contradictions_are_refused_with_what_to_do() {
         (&["--capped", "maybe"], "ok or miss"),
         (&["--stamps", "none"], "--stamps `none`: "),
         (&["--close", "slam"], "--close `slam`: "),
+        (&["--client-limit", "lag=2"], "--client-limit `lag=2`: lag takes a time"),
+        (&["--client-limit", "speed=2"], "--client-limit figure `speed`: it must be one of lag"),
         (&["--dialect", "smtp"], "--dialect `smtp`: "),
         (&["--tokenizer", "gpt9"], "--tokenizer `gpt9`: "),
         (&["--slo", "fast"], "--slo 'fast'"),
@@ -197,6 +199,7 @@ fn run_toml_leads_to_the_same_workload() {
             "10%",
         ],
         &["--cancel-rate", "1", "--cancel-after", "2s", "--max-event-bytes", "1000"],
+        &["--spin", "--client-limit", "lag=2ms", "--client-limit", "steal=none"],
         &["http://127.0.0.1", "--resolve", "a:443:127.0.0.1", "--proxy", "http://127.0.0.1:1"],
         &[
             "http://127.0.0.1",

@@ -9,8 +9,10 @@ use super::Facts;
 use super::distribution::{Distribution, ratio};
 use super::health::{self, Health, Reason};
 use super::metric::Request;
+use super::network::NetworkReport;
+use super::summary::Latency;
 use crate::record::{Outcome, Tally, WaitCause};
-use crate::workload::{Load, Workload};
+use crate::workload::{ClientFigure, Load, Thresholds, Workload};
 
 /// The client's figures and the verdict on them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -25,6 +27,9 @@ pub struct ClientReport {
     pub ring: String,
     /// `kernel` or `observed`: where arrival times were asked to come from.
     pub stamps: String,
+    /// Reactors never slept (`--spin`).
+    #[serde(default)]
+    pub spin: bool,
     /// One per reactor, by number.
     pub reactors: Vec<ReactorReport>,
     /// `observed − arrival` of every stamped read.
@@ -43,6 +48,8 @@ pub struct ClientReport {
     pub client_coalesced_share: Option<f64>,
     /// Gaps of exactly 0 / all gaps between output events.
     pub zero_gap_share: Option<f64>,
+    /// What the kernel measured of the connections.
+    pub network: NetworkReport,
     /// Share of the CPU time that the hypervisor took away.
     pub steal_share: Option<f64>,
     /// Times that a request was due and its body was not there.
@@ -57,6 +64,8 @@ pub struct ClientReport {
     pub stale_replaced: u64,
     /// Name resolution before the run, ns.
     pub resolve_ns: u64,
+    /// The limits by which all this was judged, by figure: ns, a share, or a count; null is none.
+    pub thresholds: BTreeMap<String, Option<f64>>,
 }
 
 /// One reactor.
@@ -106,7 +115,13 @@ impl ClientReport {
     /// The figures of a run, judged. `measured` are the requests of the measured part in order of
     /// origin.
     #[must_use]
-    pub fn new(workload: &Workload, facts: &Facts, measured: &[&Request]) -> Self {
+    pub fn new(
+        workload: &Workload,
+        facts: &Facts,
+        measured: &[&Request],
+        latency: &Latency,
+    ) -> Self {
+        let limits = &workload.client.thresholds;
         let sum = |field: fn(&Tally) -> u64| -> u64 {
             facts.tallies.iter().map(field).fold(0, u64::saturating_add)
         };
@@ -119,6 +134,7 @@ impl ClientReport {
             driver: facts.driver.clone(),
             ring: facts.ring.clone(),
             stamps: if facts.kernel_stamps { "kernel" } else { "observed" }.into(),
+            spin: workload.client.spin,
             reactors: reactors(&facts.tallies),
             lag: Distribution::from_histogram(&facts.pooled.lag),
             lag_output: Distribution::from_histogram(&facts.pooled.lag_output),
@@ -128,6 +144,7 @@ impl ClientReport {
             coalesced_last_share: of_events(last),
             client_coalesced_share: of_events(sum(|t| t.client_coalesced_events)),
             zero_gap_share: zero_share(&facts.pooled.icl),
+            network: NetworkReport::new(&facts.tallies, latency),
             steal_share: facts.steal_share.filter(|share| share.is_finite()),
             feed_starved: sum(|t| t.feed_starved),
             recorder_stalls: sum(|t| t.recorder_stalls),
@@ -135,11 +152,20 @@ impl ClientReport {
             connections: sum(|t| t.connections),
             stale_replaced: sum(|t| t.stale_replaced),
             resolve_ns: facts.resolve_ns,
+            thresholds: in_words(limits),
         };
-        report.reasons = health::reasons(&report, measured.len() as u64);
+        report.reasons = health::reasons(&report, measured.len() as u64, limits);
         report.verdict = health::verdict(&report.reasons);
         report
     }
+}
+
+fn in_words(limits: &Thresholds) -> BTreeMap<String, Option<f64>> {
+    let one = |figure: ClientFigure| {
+        let limit = limits.get(figure);
+        (figure.as_str().to_owned(), limit.is_finite().then_some(limit))
+    };
+    ClientFigure::ALL.into_iter().map(one).collect()
 }
 
 fn reactors(tallies: &[Tally]) -> Vec<ReactorReport> {

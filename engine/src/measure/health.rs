@@ -1,35 +1,21 @@
 //! Whether the client can be believed: valid, suspect or invalid, with every reason.
 //!
-//! Limits are the constants at the top. A reason always carries its figure and its limit.
+//! Limits are the workload's [`Thresholds`]; those that no person should move are the constants at
+//! the top. A reason always carries its figure and its limit.
 
 use serde::{Deserialize, Serialize};
 
 use super::client::ClientReport;
 use super::tokens::Tokens;
+use crate::workload::{ClientFigure, Thresholds};
 
-/// Slip p99 for reasons of our own above which a run is suspect, ns.
-pub const SLIP_P99_NS_MAX: u64 = 1_000_000;
 /// A request is late that is later than this, ns, and than `LATE_GAP_SHARE` of the mean gap.
 pub const LATE_NS: u64 = 10_000_000;
 /// See `LATE_NS`.
 pub const LATE_GAP_SHARE: f64 = 0.1;
-/// Share of late requests above which the schedule was not kept.
-pub const LATE_SHARE_MAX: f64 = 0.01;
-/// Share of reads without a kernel stamp above which a run is suspect.
-pub const UNSTAMPED_SHARE_MAX: f64 = 0.01;
 /// Share of reads without a kernel stamp above which arrivals are those that the client observed;
 /// with a large lag as well they are unusable.
 pub const UNSTAMPED_SHARE_UNUSABLE: f64 = 0.5;
-/// Client lag p99 over output reads above which a run is suspect, ns.
-pub const LAG_P99_NS_MAX: u64 = 1_000_000;
-/// Share of output events merged by a slow client above which a run is suspect.
-pub const CLIENT_COALESCED_SHARE_MAX: f64 = 0.01;
-/// Busy share of a reactor above which a run is suspect: queueing at our own core begins there.
-pub const BUSY_SHARE_MAX: f64 = 0.8;
-/// Share of CPU time taken by the hypervisor above which a run is suspect.
-pub const STEAL_SHARE_MAX: f64 = 0.01;
-/// Share of measured requests whose body was not ready above which a run is suspect.
-pub const STARVED_SHARE_MAX: f64 = 0.001;
 /// Share of gaps of exactly 0 above which a stream is said to come in bursts.
 pub const ZERO_GAP_SHARE_MAX: f64 = 0.5;
 /// Output tokens in an event, on average, above which it matters that their number is not known.
@@ -73,6 +59,12 @@ pub enum ReasonKind {
     FeedStarved,
     /// The writer of records was behind.
     RecorderStalled,
+    /// We did not read fast enough, so the server had to stop sending.
+    WindowClosed,
+    /// The network lost segments, or they overtook each other.
+    Retransmits,
+    /// This host's kernel dropped packets.
+    KernelDrops,
     /// The wall clock was set.
     ClockStepped,
     /// The server, or a proxy before it, sends tokens in bursts.
@@ -139,11 +131,13 @@ pub fn verdict(reasons: &[Reason]) -> Health {
 /// Everything that speaks against the client, the gravest first. `requests` is the number of
 /// measured ones.
 #[must_use]
-pub fn reasons(report: &ClientReport, requests: u64) -> Vec<Reason> {
+pub fn reasons(report: &ClientReport, requests: u64, limits: &Thresholds) -> Vec<Reason> {
     let mut reasons = Vec::new();
-    schedule(report, requests, &mut reasons);
-    arrivals(report, &mut reasons);
-    host(report, &mut reasons);
+    schedule(report, limits, &mut reasons);
+    supply(report, requests, limits, &mut reasons);
+    arrivals(report, limits, &mut reasons);
+    network(report, limits, &mut reasons);
+    host(report, limits, &mut reasons);
     reasons.sort_by_key(|reason| std::cmp::Reverse(reason.severity));
     reasons
 }
@@ -213,36 +207,40 @@ fn held_back(report: &ClientReport, notes: &mut Vec<Reason>) {
     }
 }
 
-fn schedule(report: &ClientReport, requests: u64, reasons: &mut Vec<Reason>) {
-    if let Some(slip) = &report.slip {
-        let late = slip.late_share.unwrap_or(0.0);
-        if late > LATE_SHARE_MAX {
-            reasons.push(Reason::share(
-                (ReasonKind::ScheduleNotKept, Severity::Invalid),
-                (late, LATE_SHARE_MAX),
-                &format!(
-                    "of the requests were written more than {} late: the schedule was not kept \
-                     for our own reasons",
-                    millis(slip.late_after_ns)
-                ),
-                "add reactors or CPUs, or lower the rate",
-            ));
-        }
-        let own = slip.own.percentiles.p99.unwrap_or(0);
-        if own > SLIP_P99_NS_MAX {
-            reasons.push(Reason::time(
-                (ReasonKind::SendLate, Severity::Suspect),
-                (own, SLIP_P99_NS_MAX),
-                "p99 of the schedule slip for our own reasons is",
-                "free the reactors' CPUs of other work, or add reactors",
-            ));
-        }
+fn schedule(report: &ClientReport, limits: &Thresholds, reasons: &mut Vec<Reason>) {
+    let Some(slip) = &report.slip else { return };
+    let (late, limit) = (slip.late_share.unwrap_or(0.0), limits.get(ClientFigure::Late));
+    if late > limit {
+        reasons.push(Reason::share(
+            (ReasonKind::ScheduleNotKept, Severity::Invalid),
+            (late, limit),
+            &format!(
+                "of the requests were written more than {} late: the schedule was not kept for our \
+                 own reasons",
+                millis(slip.late_after_ns)
+            ),
+            "add reactors or CPUs, or lower the rate",
+        ));
     }
+    let (own, limit) = (slip.own.percentiles.p99.unwrap_or(0), limits.get(ClientFigure::Slip));
+    if own as f64 > limit {
+        reasons.push(Reason::time(
+            (ReasonKind::SendLate, Severity::Suspect),
+            (own, limit),
+            "p99 of the schedule slip for our own reasons is",
+            "free the reactors' CPUs of other work, add reactors, or let them --spin",
+        ));
+    }
+}
+
+/// What the reactors wait for: bodies, and room for records.
+fn supply(report: &ClientReport, requests: u64, limits: &Thresholds, reasons: &mut Vec<Reason>) {
     let starved = report.feed_starved as f64 / requests.max(1) as f64;
-    if starved > STARVED_SHARE_MAX {
+    let limit = limits.get(ClientFigure::Starved);
+    if starved > limit {
         reasons.push(Reason::share(
             (ReasonKind::FeedStarved, Severity::Suspect),
-            (starved, STARVED_SHARE_MAX),
+            (starved, limit),
             "times per request a body was not ready when it was due",
             "give the feeder a CPU of its own, or use shorter prompts",
         ));
@@ -257,13 +255,15 @@ fn schedule(report: &ClientReport, requests: u64, reasons: &mut Vec<Reason>) {
     }
 }
 
-fn arrivals(report: &ClientReport, reasons: &mut Vec<Reason>) {
+fn arrivals(report: &ClientReport, limits: &Thresholds, reasons: &mut Vec<Reason>) {
     let lag = report.lag_output.percentiles.p99;
+    let lag_limit = limits.get(ClientFigure::Lag);
     let slow = match lag {
-        Some(lag) => lag > LAG_P99_NS_MAX,
+        Some(lag) => lag as f64 > lag_limit,
         // Without a single stamp there is no lag to look at; a busy core is the next best sign.
-        None => busiest(report) > BUSY_SHARE_MAX,
+        None => busiest(report) > limits.get(ClientFigure::Busy),
     };
+    let unstamped_limit = limits.get(ClientFigure::Unstamped);
     let unstamped = report.unstamped_share.filter(|_| report.stamps == "kernel").unwrap_or(0.0);
     if unstamped > UNSTAMPED_SHARE_UNUSABLE && slow {
         reasons.push(Reason::share(
@@ -272,50 +272,82 @@ fn arrivals(report: &ClientReport, reasons: &mut Vec<Reason>) {
             "of the reads have no kernel stamp and the client was slow: arrivals are unusable",
             "run `tokclock doctor`, and lower the load of this host",
         ));
-    } else if unstamped > UNSTAMPED_SHARE_MAX {
+    } else if unstamped > unstamped_limit {
         reasons.push(Reason::share(
             (ReasonKind::UnstampedReads, Severity::Suspect),
-            (unstamped, UNSTAMPED_SHARE_MAX),
+            (unstamped, unstamped_limit),
             "of the reads have no kernel stamp: their times are those of the client",
             "run `tokclock doctor`; it says whether this host stamps at all",
         ));
     }
-    if let Some(lag) = lag.filter(|&lag| lag > LAG_P99_NS_MAX) {
+    if let Some(lag) = lag.filter(|_| slow) {
         reasons.push(Reason::time(
             (ReasonKind::ClientLag, Severity::Suspect),
-            (lag, LAG_P99_NS_MAX),
+            (lag, lag_limit),
             "p99 of the client lag over reads with output is",
             "add reactors, free their CPUs of other work, or lower the load",
         ));
     }
     let merged = report.client_coalesced_share.unwrap_or(0.0);
-    if merged > CLIENT_COALESCED_SHARE_MAX {
+    let limit = limits.get(ClientFigure::Coalesced);
+    if merged > limit {
         reasons.push(Reason::share(
             (ReasonKind::ClientCoalesced, Severity::Suspect),
-            (merged, CLIENT_COALESCED_SHARE_MAX),
+            (merged, limit),
             "of the output events were read together because the client was slow (an estimate)",
             "add reactors, or lower the load",
         ));
     }
 }
 
-fn host(report: &ClientReport, reasons: &mut Vec<Reason>) {
+fn network(report: &ClientReport, limits: &Thresholds, reasons: &mut Vec<Reason>) {
+    let network = &report.network;
+    if network.windows_closed > 0 {
+        reasons.push(Reason::new(
+            (ReasonKind::WindowClosed, Severity::Invalid),
+            (network.windows_closed as f64, 0.0, "count"),
+            format!(
+                "{} of {} looks found a receive window closed: the server had to wait for us",
+                network.windows_closed, network.window_looks
+            ),
+            "add reactors, lower the load, or raise net.ipv4.tcp_rmem",
+        ));
+    }
+    let limit = limits.get(ClientFigure::Retransmits);
+    for (share, what) in [
+        (network.resent_share, "of the segments we sent were sent again"),
+        (network.out_of_order_share, "of the segments we received came out of order"),
+    ] {
+        if let Some(share) = share.filter(|&share| share > limit) {
+            reasons.push(Reason::share(
+                (ReasonKind::Retransmits, Severity::Suspect),
+                (share, limit),
+                &format!("{what}: latencies hold the network's losses"),
+                "look at the path to the server (ethtool -S, nstat), or measure nearer to it",
+            ));
+        }
+    }
+}
+
+fn host(report: &ClientReport, limits: &Thresholds, reasons: &mut Vec<Reason>) {
+    let limit = limits.get(ClientFigure::Busy);
     for reactor in &report.reactors {
         let busy = reactor.busy_share.unwrap_or(0.0);
-        if busy > BUSY_SHARE_MAX {
+        if busy > limit {
             reasons.push(Reason::share(
                 (ReasonKind::ReactorBusy, Severity::Suspect),
-                (busy, BUSY_SHARE_MAX),
+                (busy, limit),
                 &format!("of its time reactor {} (CPU {}) was busy", reactor.reactor, reactor.cpu),
                 "add reactors",
             ));
         }
     }
     let steal = report.steal_share.unwrap_or(0.0);
-    if steal > STEAL_SHARE_MAX {
+    let limit = limits.get(ClientFigure::Steal);
+    if steal > limit {
         reasons.push(Reason::share(
             (ReasonKind::Steal, Severity::Suspect),
-            (steal, STEAL_SHARE_MAX),
+            (steal, limit),
             "of the CPU time was taken away by the hypervisor",
             "use a machine with CPUs of its own",
         ));
@@ -364,12 +396,12 @@ impl Reason {
 
     fn time(
         what: (ReasonKind, Severity),
-        (figure, threshold): (u64, u64),
+        (figure, threshold): (u64, f64),
         message: &str,
         advice: &str,
     ) -> Self {
         let message = format!("{message} {}", millis(figure));
-        Self::new(what, (figure as f64, threshold as f64, "ns"), message, advice)
+        Self::new(what, (figure as f64, threshold, "ns"), message, advice)
     }
 }
 

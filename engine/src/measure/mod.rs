@@ -16,6 +16,7 @@ mod input;
 mod interval;
 mod judged;
 mod metric;
+mod network;
 mod rate;
 #[cfg(test)]
 mod rows;
@@ -32,6 +33,7 @@ pub use input::Facts;
 pub use interval::Interval;
 pub use judged::{Judged, JudgedDistribution};
 pub use metric::{Request, Since};
+pub use network::NetworkReport;
 pub use rate::{Rate, Window};
 pub use slo::{Held, ObjectiveReport, SloReport};
 pub use summary::{
@@ -79,7 +81,7 @@ pub fn summarize(
     let latency = latency(facts, &measured);
     let trials = Trials::new(facts, &measured, lost);
     let tokens = tokens.finish();
-    let client = ClientReport::new(workload, facts, &measured);
+    let client = ClientReport::new(workload, facts, &measured, &latency);
     let window = Window { start: facts.window_start, end: facts.window_end };
     Summary {
         schema: SCHEMA.into(),

@@ -253,6 +253,51 @@ fn the_host_and_the_reactors_are_looked_at() {
 }
 
 #[test]
+fn limits_on_the_client_are_the_users() {
+    let mut facts = facts(1000);
+    facts.steal_share = Some(0.02);
+    facts.tallies[0].cpu_ns = 850 * MS;
+    let judged = |limits: &[&str]| {
+        let mut workload = open(1.0);
+        for text in limits {
+            let limit = text.parse().unwrap();
+            workload.client.thresholds = workload.client.thresholds.with(limit);
+        }
+        summarize(&workload, &facts, [row(0, &[100])]).client
+    };
+    let client = judged(&["steal=5%", "busy=90%"]);
+    assert_eq!((client.verdict, client.thresholds["steal"]), (Health::Valid, Some(0.05)));
+    let client = judged(&["steal=none"]);
+    assert_eq!(client.thresholds["steal"], None);
+    let [reason] = client.reasons.as_slice() else { panic!("{:?}", client.reasons) };
+    assert_eq!((reason.kind, reason.threshold), (ReasonKind::ReactorBusy, 0.8));
+    assert!(!reason.advice.is_empty());
+}
+
+#[test]
+fn the_network_is_shown_beside_the_latencies_and_judged() {
+    let mut facts = facts(1000);
+    let network = &mut facts.tallies[0].network;
+    network.min_rtt.record_n(2 * MS, 3).unwrap();
+    (network.sent, network.resent) = (1000, 1);
+    (network.received, network.out_of_order) = (1000, 2);
+    (network.window_looks, network.windows_closed) = (40, 0);
+    let run = |facts: &Facts| summarize(&open(1.0), facts, [row(0, &[100])]).client;
+    let client = run(&facts);
+    let share = client.network.min_rtt_of_ttft.unwrap();
+    assert!((share - 0.02).abs() < 1e-4, "2 ms of 100 ms: {share}");
+    assert_eq!(client.network.min_rtt.count, 3);
+    let [reason] = client.reasons.as_slice() else { panic!("{:?}", client.reasons) };
+    assert_eq!((reason.kind, reason.figure), (ReasonKind::Retransmits, 0.002));
+    facts.tallies[0].network.windows_closed = 1;
+    let client = run(&facts);
+    assert_eq!(client.verdict, Health::Invalid);
+    assert_eq!(client.reasons[0].kind, ReasonKind::WindowClosed);
+    let client = run(&self::facts(1000));
+    assert_eq!((client.network.resent_share, client.network.min_rtt_of_ttfb), (None, None));
+}
+
+#[test]
 fn a_stream_in_bursts_is_said_of_the_server_and_not_of_the_client() {
     let times = [300; 10];
     let got = summarize(&open(1.0), &facts_of(1000, &[&times]), [row(0, &times)]);

@@ -15,6 +15,7 @@ mod driver;
 mod exchange;
 mod feed;
 mod issue;
+mod network;
 mod outcome;
 mod pacer;
 mod pool;
@@ -200,6 +201,7 @@ async fn drive(core: Shared, bell: OwnedFd, schedule: Schedule) -> io::Result<()
             break;
         }
     }
+    core.borrow_mut().is_over = true;
     pacing.await;
     core.borrow_mut().close_idle();
     for _ in 0..CLOSING_TURNS {
@@ -244,6 +246,7 @@ impl Core {
         self.check_end(now);
         let all = self.cut_class(now);
         self.expire(now, all);
+        self.look_at_windows();
         self.publish();
         !self.issuing && self.in_flight == 0
     }

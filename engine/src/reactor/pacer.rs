@@ -64,6 +64,8 @@ pub(crate) struct Pacer {
     turn: Turn,
     margin: Margin,
     spin_ns: u64,
+    /// Gives way instead of sleeping, to the end of the run.
+    is_awake: bool,
 }
 
 impl Pacer {
@@ -73,7 +75,9 @@ impl Pacer {
     /// When no descriptor is left.
     pub(crate) fn new(core: Shared) -> std::io::Result<Self> {
         let timer = socket::waitable(socket::timerfd(libc::CLOCK_MONOTONIC)?)?;
-        Ok(Self { core, timer, turn: Turn::new()?, margin: Margin::new(), spin_ns: 0 })
+        let is_awake = core.borrow().setup.spin;
+        let turn = Turn::new()?;
+        Ok(Self { core, timer, turn, margin: Margin::new(), spin_ns: 0, is_awake })
     }
 
     /// Starts all arrivals of `schedule`, `(index, due)` in order, until it or the run ends.
@@ -88,7 +92,7 @@ impl Pacer {
             }
             self.give_way(&mut burst).await;
         }
-        self.end();
+        self.end().await;
     }
 
     /// Starts the users of a closed loop at the instants of `starts`, in order.
@@ -101,12 +105,15 @@ impl Pacer {
             self.core.borrow_mut().user_free(start, user);
             self.give_way(&mut burst).await;
         }
-        self.end();
+        self.end().await;
     }
 
-    fn end(self) {
+    async fn end(mut self) {
+        self.core.borrow_mut().paced_out = true;
+        while self.is_awake && !self.core.borrow().is_over {
+            self.turn().await;
+        }
         let mut core = self.core.borrow_mut();
-        core.paced_out = true;
         let tally = core.recorder.tally();
         tally.spin_ns += self.spin_ns;
         tally.wake_late_p99_ns = self.margin.late_ns();
@@ -127,6 +134,10 @@ impl Pacer {
             if !issuing {
                 return false;
             }
+            if self.is_awake && now + HARD_SPIN_NS < due {
+                self.turn().await;
+                continue;
+            }
             if now + self.margin.ns() >= due {
                 break;
             }
@@ -146,12 +157,7 @@ impl Pacer {
     async fn spin(&mut self, due: u64) {
         let mut now = self.now();
         while now + HARD_SPIN_NS < due {
-            self.turn.take().await;
-            let after = self.now();
-            if after - now < EMPTY_TURN_NS {
-                self.spin_ns += after - now;
-            }
-            now = after;
+            now = self.turn().await;
         }
         let clock = self.core.borrow();
         let start = now;
@@ -160,6 +166,17 @@ impl Pacer {
             now = clock.clock.now();
         }
         self.spin_ns += now - start;
+    }
+
+    /// Lets everybody else work once. Returns the time after that.
+    async fn turn(&mut self) -> u64 {
+        let before = self.now();
+        self.turn.take().await;
+        let after = self.now();
+        if after - before < EMPTY_TURN_NS {
+            self.spin_ns += after - before;
+        }
+        after
     }
 
     fn now(&self) -> u64 {

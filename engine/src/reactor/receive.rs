@@ -139,7 +139,10 @@ impl Core {
         let (at, lag) = arrived(stamp, conn.empty_at, observed);
         conn.active_at = at.arrival.max(conn.active_at);
         let bytes = if conn.tls.is_some() { &self.plain[..] } else { &self.buffer[..len] };
+        // Kept once per core: thousands of connections would each learn and hold the same.
+        conn.answer.swap_known(&mut self.known);
         let (progress, count) = conn.exchange.on_read(&mut conn.answer, bytes, at);
+        conn.answer.swap_known(&mut self.known);
         if conn.is_written()
             && self.setup.retries.max == 0
             && let Some(prepared) = conn.prepared.take()
@@ -197,7 +200,7 @@ impl Core {
             conn.segments_known &= outputs < 2;
             return None;
         }
-        let segments = socket::segments(conn.fd);
+        let segments = socket::tcp_info(conn.fd);
         let since = segments.data_in.wrapping_sub(conn.segments_seen);
         let own = since.saturating_sub(conn.segments_read);
         let needed = len.div_ceil(segments.mss.max(1) as usize);

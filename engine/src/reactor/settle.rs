@@ -123,6 +123,9 @@ impl Core {
 
     /// Connection `id` is over: its task ends at its next wake-up.
     pub(crate) fn close(&mut self, id: usize) {
+        if self.conns[id].state != State::Closed {
+            self.look_back(id);
+        }
         let conn = &mut self.conns[id];
         if conn.state == State::Idle {
             self.idle.remove(conn.user, conn.server, id);

@@ -66,6 +66,8 @@ pub(crate) struct ReactorSetup {
     pub(crate) cancel: Option<Cancel>,
     /// Seed of every random choice.
     pub(crate) seed: u64,
+    /// Never sleep.
+    pub(crate) spin: bool,
     /// What no text may hold.
     pub(crate) secrets: Secrets,
 }
@@ -163,6 +165,7 @@ impl ReactorSetup {
             retries: workload.client.retries,
             cancel: workload.client.cancel,
             seed: workload.seed,
+            spin: workload.client.spin,
             secrets: Secrets::of(target),
         })
     }

@@ -197,21 +197,35 @@ pub(crate) fn shutdown(fd: RawFd) {
     unsafe { libc::shutdown(fd, libc::SHUT_RDWR) };
 }
 
-/// Counters of a connection's segments.
+/// What the kernel knows of a connection. Counters since it was opened.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Segments {
-    /// Segments with data received since the connection was opened.
+pub(crate) struct TcpInfo {
+    /// Segments with data received.
     pub(crate) data_in: u32,
+    /// Segments with data sent.
+    pub(crate) data_out: u32,
+    /// Segments sent again.
+    pub(crate) resent: u32,
+    /// Segments received out of order.
+    pub(crate) out_of_order: u32,
     /// Receive segment size, bytes.
     pub(crate) mss: u32,
+    /// Least round-trip time, µs; `None` without a sample.
+    pub(crate) min_rtt_us: Option<u32>,
+    /// Room that the peer was last told of, bytes; `None` where the kernel is too old to say.
+    pub(crate) window: Option<u32>,
 }
 
 /// Reads TCP_INFO; zeros where the kernel does not tell.
-pub(crate) fn segments(fd: RawFd) -> Segments {
-    /// Offset of `tcpi_rcv_mss` in `struct tcp_info` (linux/tcp.h).
+pub(crate) fn tcp_info(fd: RawFd) -> TcpInfo {
+    // Offsets in `struct tcp_info` (linux/tcp.h).
     const RCV_MSS: usize = 20;
-    /// Offset of `tcpi_data_segs_in` in it.
+    const TOTAL_RETRANS: usize = 100;
+    const MIN_RTT: usize = 148;
     const DATA_SEGS_IN: usize = 152;
+    const DATA_SEGS_OUT: usize = 156;
+    const RCV_OOOPACK: usize = 224;
+    const RCV_WND: usize = 232;
     let mut info = [0_u8; 256];
     let mut len = info.len() as libc::socklen_t;
     // SAFETY: the kernel writes at most `len` bytes to `info`.
@@ -224,14 +238,20 @@ pub(crate) fn segments(fd: RawFd) -> Segments {
             &raw mut len,
         )
     };
+    let told = if done == 0 { info.get(..len as usize).unwrap_or(&info) } else { &[] };
     let field = |at: usize| {
-        let bytes = info.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
-        bytes.map_or(0, u32::from_ne_bytes)
+        let bytes = told.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
+        bytes.map(u32::from_ne_bytes)
     };
-    if done != 0 || (len as usize) < DATA_SEGS_IN + 4 {
-        return Segments::default();
+    TcpInfo {
+        data_in: field(DATA_SEGS_IN).unwrap_or(0),
+        data_out: field(DATA_SEGS_OUT).unwrap_or(0),
+        resent: field(TOTAL_RETRANS).unwrap_or(0),
+        out_of_order: field(RCV_OOOPACK).unwrap_or(0),
+        mss: field(RCV_MSS).unwrap_or(0),
+        min_rtt_us: field(MIN_RTT).filter(|&us| us != u32::MAX),
+        window: field(RCV_WND),
     }
-    Segments { data_in: field(DATA_SEGS_IN), mss: field(RCV_MSS) }
 }
 
 /// A new counter that can be waited for.
@@ -357,7 +377,8 @@ mod tests {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
         assert!(stamped > 0, "no byte in 200 had a stamp");
-        assert!(segments(socket.as_raw_fd()).data_in >= 200);
+        let info = tcp_info(socket.as_raw_fd());
+        assert!(info.data_in >= 200 && info.data_out == 0, "{info:?}");
         drop(peer);
         assert_eq!(receive(socket.as_raw_fd(), &mut buf), Received::Eof);
     }

@@ -2,6 +2,7 @@
 
 mod gaps;
 mod interval_log;
+mod network;
 mod recorder;
 mod row;
 mod settled;
@@ -10,6 +11,7 @@ mod tally;
 mod window;
 
 pub use interval_log::write_interval_log;
+pub use network::NetworkTally;
 pub use recorder::{
     ReadNote, Recorder, RecorderRings, RecorderSetup, SecondPooled, WriterRings, rings,
 };

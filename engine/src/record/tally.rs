@@ -2,6 +2,8 @@
 
 use hdrhistogram::Histogram;
 
+use super::NetworkTally;
+
 /// Smallest value that latency histograms tell apart, ns.
 const LOWEST_NS: u64 = 1;
 /// Largest value that latency histograms hold, ns: one hour.
@@ -142,6 +144,8 @@ pub struct Tally {
     pub connections: u64,
     /// Stale connections that were replaced once, without a failed request.
     pub stale_replaced: u64,
+    /// What the kernel said of them.
+    pub network: NetworkTally,
     /// TLS handshakes carried out.
     pub handshakes: u64,
     /// Of those, handshakes that resumed an earlier session.

@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use super::Thresholds;
+
 /// How this host sends.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Client {
@@ -25,6 +27,10 @@ pub struct Client {
     pub retries: Retries,
     /// Requests that are cancelled on purpose.
     pub cancel: Option<Cancel>,
+    /// Reactors never sleep: the least lag, a whole core each.
+    pub spin: bool,
+    /// What the client's own figures may be.
+    pub thresholds: Thresholds,
 }
 
 impl Client {
@@ -43,6 +49,8 @@ impl Client {
             source_ips: Vec::new(),
             retries: Retries::default(),
             cancel: None,
+            spin: false,
+            thresholds: Thresholds::default(),
         }
     }
 }

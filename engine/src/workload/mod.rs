@@ -8,6 +8,7 @@ pub mod objective;
 mod secret;
 mod target;
 pub mod template;
+mod threshold;
 
 pub use client::{Cancel, CancelAfter, Client, Close, Connections, Limits, Retries, Sizes, Stamps};
 pub use names::UnknownName;
@@ -16,6 +17,7 @@ pub(crate) use secret::Secrets;
 pub use secret::{REDACTED, is_secret};
 pub use target::{Address, Endpoint, Target, Tls};
 pub use template::{Template, TemplateError};
+pub use threshold::{ClientFigure, Threshold, ThresholdError, Thresholds};
 
 /// One load point, whole: what `run` needs and what a result must hold to be reproduced.
 #[derive(Debug, Clone, PartialEq)]

@@ -273,7 +273,7 @@ const NS_PER_MS: f64 = 1e6;
 const LIMIT_NS_MAX: f64 = 365.0 * 86_400e9;
 
 /// A length of time in ns; a number without a unit is in `bare_ns`, an error without that.
-fn duration_ns(text: &str, bare_ns: Option<f64>) -> Result<u64, ObjectiveError> {
+pub(super) fn duration_ns(text: &str, bare_ns: Option<f64>) -> Result<u64, ObjectiveError> {
     let text = text.trim();
     let unit_at = text.find(|letter: char| letter.is_ascii_alphabetic()).unwrap_or(text.len());
     let (number, unit) = text.split_at(unit_at);
