@@ -1,6 +1,6 @@
 //! Which CPUs the reactors get: distinct physical cores first, one core left for the rest.
 
-use std::fs;
+use tokclock_engine::telemetry::host::{Cpus, Files};
 
 use crate::exit::Failure;
 use crate::values::CpuList;
@@ -93,12 +93,7 @@ fn by_core(allowed: &[usize], core_of: impl Fn(usize) -> usize) -> Vec<usize> {
 
 /// The first hardware thread of the core that `cpu` belongs to; itself where nobody says.
 fn core_of(cpu: usize) -> usize {
-    let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
-    fs::read_to_string(path)
-        .ok()
-        .and_then(|list| list.trim().parse::<CpuList>().ok())
-        .and_then(|list| list.0.first().copied())
-        .unwrap_or(cpu)
+    Cpus::read(&Files::here(), &[cpu]).cpus.first().map_or(cpu, |cpu| cpu.core)
 }
 
 #[cfg(test)]

@@ -10,4 +10,5 @@ pub mod plan;
 pub mod reactor;
 pub mod record;
 pub mod run;
+pub mod telemetry;
 pub mod workload;

@@ -1,7 +1,6 @@
 //! One load point from start to end: reactors, feeder and writer are started, joined, and what they
 //! bring is handed on as [`Facts`].
 
-mod host;
 mod preflight;
 mod progress;
 
@@ -11,7 +10,7 @@ pub use crate::reactor::probe::{
     Asked, Located, Pinned, ProbeError, Way, dialects_at, locate, models, reach, settle_paths,
     wait_ready,
 };
-pub use preflight::{check, cpus};
+pub use preflight::{SPARE_DESCRIPTORS, check, cpus};
 pub use progress::{Progress, Snapshot};
 
 use std::path::{Path, PathBuf};
@@ -22,6 +21,7 @@ use crate::measure::Facts;
 use crate::plan::{Plan, PlanError};
 use crate::reactor::{Count, Crew, Ended, Gauge, Start, Writer, counter, stamp_keeper};
 use crate::record::{Annotate, Spill, Window};
+use crate::telemetry::host::Steal;
 use crate::workload::{Load, Stamps, Workload};
 
 /// Name of the file of finished requests in a result directory.
@@ -76,7 +76,7 @@ pub fn run(
     let plan = Arc::new(Plan::new(workload, &setup.run_id)?);
     let stamped = workload.client.stamps == Stamps::Kernel;
     let _keeper = if stamped { stamp_keeper().ok() } else { None };
-    let steal = host::Steal::now();
+    let steal = Steal::now();
     let clock = RunClock::start();
     let all = host_cpus(workload)?;
     let reactors = reactor_count(workload);

@@ -3,10 +3,11 @@
 use super::RunError;
 use crate::reactor::is_own_address;
 use crate::reactor::probe::{Asked, reach};
+use crate::telemetry::host::{Files, Ports};
 use crate::workload::{Address, Endpoint, Load, Workload};
 
 /// Descriptors that a run needs beside its connections.
-const SPARE_DESCRIPTORS: u64 = 96;
+pub const SPARE_DESCRIPTORS: u64 = 96;
 /// Descriptors that the table is grown to where the number of connections is not known.
 const OPEN_LOOP_DESCRIPTORS: u64 = 16_384;
 
@@ -118,12 +119,8 @@ fn grow_table(descriptors: u64) {
 /// One address has only so many local ports towards one server; there may be several `sources`.
 fn ports(connections: Option<u64>, sources: u64) -> Result<(), RunError> {
     let Some(wanted) = connections else { return Ok(()) };
-    let Ok(text) = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range") else {
-        return Ok(());
-    };
-    let bounds: Vec<u64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-    let &[low, high] = bounds.as_slice() else { return Ok(()) };
-    let room = (high.saturating_sub(low) + 1).saturating_mul(sources);
+    let Some((low, high)) = Ports::range(&Files::here()) else { return Ok(()) };
+    let room = (u64::from(high.saturating_sub(low)) + 1).saturating_mul(sources);
     if wanted > room {
         return Err(RunError::Host(format!(
             "{wanted} connections to one address need as many local ports, but there are {room}: \

@@ -1,0 +1,3 @@
+//! What is read beside the load, of the machines that take part in it.
+
+pub mod host;
