@@ -107,6 +107,36 @@ impl RunClock {
     }
 }
 
+/// What our own stamps are read from.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StampSource {
+    /// A counter of the CPU (on x86 the TSC); else CLOCK_MONOTONIC, where the CPU's is not constant.
+    pub counter: bool,
+    /// What a reading costs, ns.
+    pub reading_ns: f64,
+}
+
+impl StampSource {
+    /// Looks, which takes less than a millisecond.
+    #[must_use]
+    pub fn measure() -> Self {
+        const READINGS: u32 = 2_000;
+        let tsc = quanta::Clock::new();
+        // No counter lies between two readings of the kernel's clock each time.
+        let is_kernels = (0..4).all(|_| {
+            let before = monotonic_ns();
+            let raw = tsc.raw();
+            (before..=monotonic_ns()).contains(&raw)
+        });
+        let before = monotonic_ns();
+        for _ in 0..READINGS {
+            std::hint::black_box(tsc.raw());
+        }
+        let took = monotonic_ns().saturating_sub(before);
+        Self { counter: !is_kernels, reading_ns: took as f64 / f64::from(READINGS) }
+    }
+}
+
 /// CPU time of the calling thread, ns.
 #[must_use]
 pub fn thread_cpu_ns() -> u64 {
@@ -153,6 +183,12 @@ mod tests {
         let converted = clock.at_real(realtime_ns());
         let after = clock.now();
         assert!(before <= converted + 1_000 && converted <= after + 1_000);
+    }
+
+    #[test]
+    fn a_reading_of_the_clock_costs_something() {
+        let source = StampSource::measure();
+        assert!(source.reading_ns > 0.0 && source.reading_ns < 1e6, "{source:?}");
     }
 
     #[test]

@@ -47,12 +47,40 @@ pub struct DriverName {
     pub ring: &'static str,
 }
 
+/// A better driver, or better flags, that could not be had.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// The flags of the ring; `None` if no ring can be had.
+    pub ring: Option<&'static str>,
+    /// Why not.
+    pub why: Refusal,
+}
+
+/// Why a ring cannot be had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// `MONOIO_FORCE_LEGACY_DRIVER` is set.
+    Forced,
+    /// The kernel refused with this errno; 0 if it gave none.
+    Errno(i32),
+    /// The kernel's io_uring lacks an operation that is needed.
+    Incomplete,
+}
+
 impl Driver {
     /// The best driver that this host allows, made on the calling thread for the calling thread.
     ///
     /// # Errors
     /// When not even epoll can be set up.
     pub(crate) fn build() -> io::Result<(Self, DriverName)> {
+        Self::build_noting(&mut Vec::new())
+    }
+
+    /// The same, noting in `refused` what would have been better.
+    ///
+    /// # Errors
+    /// When not even epoll can be set up.
+    pub(crate) fn build_noting(refused: &mut Vec<Refused>) -> io::Result<(Self, DriverName)> {
         if monoio::utils::detect_uring() {
             for (ring, set) in RINGS {
                 let mut builder = IoUring::builder();
@@ -62,11 +90,16 @@ impl Driver {
                     .with_entries(ENTRIES)
                     .enable_timer()
                     .build();
-                if let Ok(runtime) = runtime {
-                    let name = DriverName { driver: "io_uring", ring };
-                    return Ok((Self::Ring(Box::new(runtime)), name));
+                match runtime {
+                    Ok(runtime) => {
+                        let name = DriverName { driver: "io_uring", ring };
+                        return Ok((Self::Ring(Box::new(runtime)), name));
+                    }
+                    Err(error) => refused.push(Refused { ring: Some(ring), why: errno(&error) }),
                 }
             }
+        } else {
+            refused.push(Refused { ring: None, why: why_no_ring() });
         }
         let runtime =
             RuntimeBuilder::<LegacyDriver>::new().with_entries(ENTRIES).enable_timer().build()?;
@@ -80,6 +113,22 @@ impl Driver {
             Self::Epoll(runtime) => runtime.block_on(future),
         }
     }
+}
+
+/// Why the library found that it must do without io_uring.
+fn why_no_ring() -> Refusal {
+    let forced = std::env::var("MONOIO_FORCE_LEGACY_DRIVER").unwrap_or_default();
+    if matches!(forced.to_ascii_lowercase().as_str(), "1" | "true" | "yes") {
+        return Refusal::Forced;
+    }
+    match IoUring::new(2) {
+        Ok(_) => Refusal::Incomplete,
+        Err(error) => errno(&error),
+    }
+}
+
+fn errno(error: &io::Error) -> Refusal {
+    Refusal::Errno(error.raw_os_error().unwrap_or(0))
 }
 
 /// A way to let everybody else run, I/O and timers included, and go on right after.

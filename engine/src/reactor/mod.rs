@@ -27,9 +27,10 @@ mod setup;
 mod socket;
 mod thread;
 mod tls;
+pub mod trial;
 mod warm;
 
-pub use driver::DriverName;
+pub use driver::{DriverName, Refusal, Refused};
 pub use setup::Control;
 pub use tls::TlsFilesError;
 

@@ -27,7 +27,7 @@ pub(crate) enum After {
 /// a little) and now; else the moment of handling is used. So no step of the wall clock can move a
 /// latency by more than that read's own lag.
 #[inline]
-fn arrived(stamp: Option<u64>, empty_at: u64, observed: u64) -> (Arrived, Option<u64>) {
+pub(super) fn arrived(stamp: Option<u64>, empty_at: u64, observed: u64) -> (Arrived, Option<u64>) {
     match stamp {
         Some(at) if at <= observed && at >= empty_at.saturating_sub(STAMP_SLACK_NS) => {
             (Arrived { arrival: at, observed }, Some(observed - at))
