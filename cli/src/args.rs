@@ -28,6 +28,9 @@ pub(crate) enum Command {
     /// Run one load point against a server, or against the embedded simulator
     #[command(after_help = RUN_EXAMPLES, allow_negative_numbers = true)]
     Run(Box<RunArgs>),
+    /// Say what this host can do for a load client, and what to change
+    #[command(after_help = DOCTOR_EXAMPLES)]
+    Doctor(DoctorArgs),
     /// Serve as a simulated LLM server until Ctrl-C, then print what was served as JSON
     #[command(after_help = SIM_EXAMPLES)]
     Sim(Box<SimArgs>),
@@ -46,6 +49,15 @@ Examples:
 
 Exit codes, the first that applies: 130 interrupted (results are written), 1 could not run,
 2 usage, 4 result invalid, 5 too many failures or no success, 3 an objective missed, 0.";
+
+const DOCTOR_EXAMPLES: &str = "\
+Examples:
+  tokclock doctor                                  for a server on this host
+  tokclock doctor http://127.0.0.1:8000            on the way to a server: its interface and queues
+  tokclock doctor --json | jq '.findings[] | select(.state == \"warn\")'
+
+Changes nothing and sends nothing but a look for the address that answers, where a name has several.
+Exit codes: 0 whatever was found, 1 could not run, 2 usage.";
 
 const SIM_EXAMPLES: &str = "\
 Examples:
@@ -106,6 +118,26 @@ impl RunArgs {
             None => Ok(typed),
         }
     }
+}
+
+/// Options of `doctor`.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// The server that the load would go to [default: one on this host]
+    #[arg(value_name = "URL")]
+    pub(crate) url: Option<String>,
+
+    /// Look at so many reactors [default: one for each physical core, with one CPU left for the rest]
+    #[arg(long, value_name = "N")]
+    pub(crate) reactors: Option<usize>,
+
+    /// Look at reactors on these CPUs, such as 0,2-5
+    #[arg(long, value_name = "LIST")]
+    pub(crate) cpus: Option<CpuList>,
+
+    /// Print the findings as JSON, in place of the page
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Options of `sim`. What is absent is as the simulator has it.
@@ -209,8 +241,7 @@ where
         if is_stray_value(&error) {
             // It may be the second half of an unquoted header, so it is not shown.
             output::error(Failure::usage(
-                "one argument too many: run takes one URL, and a value with blanks needs quotes, \
-                 as in --header 'Name: value'",
+                "one argument too many: see --help; a value with blanks needs quotes",
             ));
         } else {
             // A closed pipe is no reason to fail, and there is nowhere else to say so.
@@ -235,7 +266,7 @@ pub(crate) fn parse_options(options: &[&str]) -> Options {
     let line = ["tokclock", "run"].iter().chain(options);
     match Cli::try_parse_from(line).unwrap().command {
         Command::Run(args) => args.options().unwrap(),
-        Command::Sim(_) => unreachable!("the line says run"),
+        Command::Doctor(_) | Command::Sim(_) => unreachable!("the line says run"),
     }
 }
 

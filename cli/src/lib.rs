@@ -3,6 +3,7 @@
 mod args;
 mod config;
 mod cpus;
+mod doctor;
 mod exit;
 mod host;
 mod interrupt;
@@ -28,6 +29,7 @@ pub fn main() -> ExitCode {
     let done = match args::parse(std::env::args_os()) {
         Ok(cli) => match cli.command {
             Command::Run(args) => run::run(&args, &cpus),
+            Command::Doctor(args) => doctor::doctor(&args, &cpus),
             Command::Sim(args) => sim::serve(&args),
         },
         Err(code) => return code.into(),

@@ -5,7 +5,7 @@ mod front;
 mod table;
 #[cfg(test)]
 mod tests;
-mod text;
+pub(crate) mod text;
 
 use tokclock_engine::measure::{Distribution, Latency, Rate, Summary, Tokens};
 
@@ -25,7 +25,7 @@ const SERVICE_DIFFERENCE: f64 = 0.01;
 /// texts that came from a server are escaped.
 #[must_use]
 pub fn console(summary: &Summary, width: usize, colour: bool) -> String {
-    let mut page = Page::new(width.clamp(WIDTH_MIN, WIDTH_MAX), colour);
+    let mut page = page(width, colour);
     front::write(&mut page, summary);
     if summary.requests.ok == 0 {
         page.blank();
@@ -44,6 +44,11 @@ pub fn console(summary: &Summary, width: usize, colour: bool) -> String {
     page.blank();
     client::write(&mut page, &summary.client);
     page.finish()
+}
+
+/// An empty page of at most `width` columns, within what reads well.
+pub(crate) fn page(width: usize, colour: bool) -> Page {
+    Page::new(width.clamp(WIDTH_MIN, WIDTH_MAX), colour)
 }
 
 fn latencies(latency: &Latency) -> Vec<Line<'_>> {

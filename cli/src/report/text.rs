@@ -5,44 +5,44 @@ use std::fmt::Write as _;
 /// Columns of the labels at the left.
 const LABEL: usize = 12;
 /// What stands for a missing value.
-pub(super) const NONE: &str = "-";
+pub(crate) const NONE: &str = "-";
 
 /// How a word is coloured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tone {
+pub(crate) enum Tone {
     Good,
     Doubtful,
     Bad,
 }
 
 /// Lines of at most so many columns.
-pub(super) struct Page {
+pub(crate) struct Page {
     pub(super) width: usize,
     colour: bool,
     out: String,
 }
 
 impl Page {
-    pub(super) fn new(width: usize, colour: bool) -> Self {
+    pub(crate) fn new(width: usize, colour: bool) -> Self {
         Self { width, colour, out: String::new() }
     }
 
-    pub(super) fn finish(self) -> String {
+    pub(crate) fn finish(self) -> String {
         self.out
     }
 
-    pub(super) fn blank(&mut self) {
+    pub(crate) fn blank(&mut self) {
         self.out.push('\n');
     }
 
     /// A line that is known to fit.
-    pub(super) fn line(&mut self, line: &str) {
+    pub(crate) fn line(&mut self, line: &str) {
         self.out.push_str(line.trim_end());
         self.out.push('\n');
     }
 
     /// A label, and text that is broken between words and stays right of it.
-    pub(super) fn words(&mut self, label: &str, text: &str) {
+    pub(crate) fn words(&mut self, label: &str, text: &str) {
         for (number, line) in wrap(text, self.width - LABEL).into_iter().enumerate() {
             let label = if number == 0 { label } else { "" };
             let _ = writeln!(self.out, "{label:LABEL$}{line}");
@@ -50,7 +50,7 @@ impl Page {
     }
 
     /// The same with a coloured word before the text.
-    pub(super) fn verdict(&mut self, label: &str, (word, tone): (&str, Tone), text: &str) {
+    pub(crate) fn verdict(&mut self, label: &str, (word, tone): (&str, Tone), text: &str) {
         let lines = wrap(&format!("{word} {text}"), self.width - LABEL);
         for (number, line) in lines.into_iter().enumerate() {
             match line.strip_prefix(word).filter(|_| number == 0) {
@@ -112,7 +112,7 @@ fn cells(char: char) -> usize {
 }
 
 /// `text` without anything that could act on the terminal or turn the order of its letters.
-pub(super) fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for char in text.chars() {
         if acts(char) { safe.extend(char.escape_default()) } else { safe.push(char) }
@@ -160,24 +160,24 @@ impl Unit {
 }
 
 /// A duration with its unit.
-pub(super) fn duration(ns: Option<u64>) -> String {
+pub(crate) fn duration(ns: Option<u64>) -> String {
     let Some(ns) = ns else { return NONE.into() };
     let unit = Unit::of(ns as f64);
     format!("{} {}", unit.show(ns as f64), unit.name)
 }
 
 /// A rate or another plain number.
-pub(super) fn number(value: Option<f64>) -> String {
+pub(crate) fn number(value: Option<f64>) -> String {
     value.map_or_else(|| NONE.into(), digits)
 }
 
 /// A share as a percentage.
-pub(super) fn percent(share: Option<f64>) -> String {
+pub(crate) fn percent(share: Option<f64>) -> String {
     share.map_or_else(|| NONE.into(), |share| format!("{} %", digits(share * 100.0)))
 }
 
 /// A count with its thousands apart.
-pub(super) fn count(value: u64) -> String {
+pub(crate) fn count(value: u64) -> String {
     let plain = value.to_string();
     let mut spaced = String::new();
     for (place, digit) in plain.chars().enumerate() {
@@ -190,7 +190,7 @@ pub(super) fn count(value: u64) -> String {
 }
 
 /// `many` after a count other than 1, else `one`.
-pub(super) fn plural(count: u64, one: &'static str, many: &'static str) -> &'static str {
+pub(crate) fn plural(count: u64, one: &'static str, many: &'static str) -> &'static str {
     if count == 1 { one } else { many }
 }
 
