@@ -194,7 +194,7 @@ mod tests {
             kernel_stamps: true,
             tallies: vec![Tally { seconds, ..Tally::default() }],
             pooled: Pooled::default(),
-            steal_share: None,
+            host: tokclock_engine::telemetry::host::Watched::default(),
             resolve_ns: 0,
             ramp_ns: 0,
         }

@@ -138,7 +138,7 @@ fn ran(stop: &Stop, records: &[Value]) -> (Facts, Vec<Row>) {
         kernel_stamps: true,
         tallies: vec![tally],
         pooled,
-        steal_share: None,
+        host: tokclock_engine::telemetry::host::Watched::default(),
         resolve_ns: 0,
         ramp_ns: 0,
     };

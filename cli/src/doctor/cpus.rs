@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use tokclock_engine::measure::STEAL_SHARE_MAX;
 use tokclock_engine::telemetry::host::Cpu;
+use tokclock_engine::workload::{ClientFigure, Thresholds};
 
 use super::facts::Facts;
 use super::finding::{Finding, UNKNOWN};
@@ -241,7 +241,7 @@ pub(super) fn steal(facts: &Facts) -> Finding {
         "What a hypervisor gives to others is missing here, and no clock of ours shows it. A run \
          counts it.",
     );
-    if share > STEAL_SHARE_MAX {
+    if share > Thresholds::default().get(ClientFigure::Steal) {
         return found
             .note("A run in which more than 1 % is taken is suspect: ask for CPUs of your own.");
     }

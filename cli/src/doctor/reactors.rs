@@ -2,9 +2,9 @@
 
 use std::io::{Error, ErrorKind};
 
-use tokclock_engine::measure::{LAG_P99_NS_MAX, UNSTAMPED_SHARE_MAX};
 use tokclock_engine::reactor::trial::{CpuTrial, Spread};
 use tokclock_engine::reactor::{Refusal, Refused};
+use tokclock_engine::workload::{ClientFigure, Thresholds};
 
 use super::facts::Facts;
 use super::finding::Finding;
@@ -106,7 +106,8 @@ pub(super) fn stamps(facts: &Facts) -> Finding {
              with --stamps observed.",
         );
     }
-    if share(reads - accepted).is_some_and(|missing| missing > UNSTAMPED_SHARE_MAX) {
+    let limit = Thresholds::default().get(ClientFigure::Unstamped);
+    if share(reads - accepted).is_some_and(|missing| missing > limit) {
         return found.note(
             "Reads without an acceptable stamp take the time at which we handled them. A busy host \
              or a wall clock that is being set makes them.",
@@ -140,10 +141,11 @@ pub(super) fn wake_ups(facts: &Facts) -> Finding {
          latencies, and the pacer wakes up to 0.3 ms early to send in time.",
     );
     let late = timer.p99.max(socket.p99);
-    if late > LAG_P99_NS_MAX {
+    let limit = Thresholds::default().get(ClientFigure::Lag);
+    if late as f64 > limit {
         return found.warn(format!(
             "A lag p99 above {} makes a run suspect. {}",
-            duration(Some(LAG_P99_NS_MAX)),
+            duration(Some(limit as u64)),
             causes(facts)
         ));
     }

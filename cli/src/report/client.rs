@@ -44,9 +44,11 @@ pub(super) fn write(page: &mut Page, client: &ClientReport) {
     page.words(
         "host",
         &format!(
-            "steal {}, feed starved {}, recorder stalls {}, clock steps {}, connections {} \
-             ({} stale replaced), names resolved in {}",
+            "steal {}, packets dropped {}, receive turns cut short {}, feed starved {}, recorder \
+             stalls {}, clock steps {}, connections {} ({} stale replaced), names resolved in {}",
             percent(client.steal_share),
+            told(client.kernel_drops),
+            told(client.softnet_squeezed),
             count(client.feed_starved),
             count(client.recorder_stalls),
             count(client.clock_steps),
@@ -55,6 +57,11 @@ pub(super) fn write(page: &mut Page, client: &ClientReport) {
             duration(Some(client.resolve_ns))
         ),
     );
+}
+
+/// A count, where there is one.
+fn told(number: Option<u64>) -> String {
+    number.map_or_else(|| NONE.into(), count)
 }
 
 fn network(network: &NetworkReport) -> String {

@@ -5,6 +5,7 @@ use tokclock_engine::record::{
     ErrorClass, Outcome, Phase, Pooled, Row, Tally, TokenSource, WaitCause,
 };
 use tokclock_engine::run::{Way, locate};
+use tokclock_engine::telemetry::host::Watched;
 use tokclock_engine::workload::{
     Arrival, Client, Content, Dialect, Endpoint, Goodput, Limit, Limits, Load, Metric, Objective,
     Objectives, Overflow, Percentile, Sizes, Stop, Target, Tls, Tokenizer, Warmup, Workload,
@@ -88,7 +89,7 @@ fn facts() -> Facts {
         kernel_stamps: true,
         tallies: vec![tally],
         pooled: Pooled::default(),
-        steal_share: Some(0.001),
+        host: Watched { steal_share: Some(0.001), ..Watched::default() },
         resolve_ns: 0,
         ramp_ns: 0,
     };

@@ -12,6 +12,7 @@ use super::metric::Request;
 use super::network::NetworkReport;
 use super::summary::Latency;
 use crate::record::{Outcome, Tally, WaitCause};
+use crate::telemetry::host::Watched;
 use crate::workload::{ClientFigure, Load, Thresholds, Workload};
 
 /// The client's figures and the verdict on them.
@@ -52,6 +53,13 @@ pub struct ClientReport {
     pub network: NetworkReport,
     /// Share of the CPU time that the hypervisor took away.
     pub steal_share: Option<f64>,
+    /// Packets that this host's kernel dropped during the run, before a socket or at one, whoever
+    /// they were for.
+    pub kernel_drops: Option<u64>,
+    /// Turns of the kernel's receive path that ended with packets left.
+    pub softnet_squeezed: Option<u64>,
+    /// Times that a socket of this host, ours or another's, closed its receive window.
+    pub host_windows_closed: Option<u64>,
     /// Times that a request was due and its body was not there.
     pub feed_starved: u64,
     /// Times that issuing stopped because the writer of records was behind.
@@ -145,7 +153,10 @@ impl ClientReport {
             client_coalesced_share: of_events(sum(|t| t.client_coalesced_events)),
             zero_gap_share: zero_share(&facts.pooled.icl),
             network: NetworkReport::new(&facts.tallies, latency),
-            steal_share: facts.steal_share.filter(|share| share.is_finite()),
+            steal_share: facts.host.steal_share.filter(|share| share.is_finite()),
+            kernel_drops: drops(&facts.host),
+            softnet_squeezed: facts.host.softnet.map(|softnet| softnet.squeezed),
+            host_windows_closed: facts.host.tcp.map(|tcp| tcp.windows_closed),
             feed_starved: sum(|t| t.feed_starved),
             recorder_stalls: sum(|t| t.recorder_stalls),
             clock_steps: facts.tallies.iter().map(|t| t.clock_steps).max().unwrap_or(0),
@@ -158,6 +169,13 @@ impl ClientReport {
         report.verdict = health::verdict(&report.reasons);
         report
     }
+}
+
+/// What the kernel dropped where it tells at least one of the two places.
+fn drops(host: &Watched) -> Option<u64> {
+    let early = host.softnet.map(|softnet| softnet.dropped);
+    let late = host.tcp.map(|tcp| tcp.dropped);
+    early.or(late).map(|_| early.unwrap_or(0) + late.unwrap_or(0))
 }
 
 fn in_words(limits: &Thresholds) -> BTreeMap<String, Option<f64>> {

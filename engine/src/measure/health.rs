@@ -352,6 +352,16 @@ fn host(report: &ClientReport, limits: &Thresholds, reasons: &mut Vec<Reason>) {
             "use a machine with CPUs of its own",
         ));
     }
+    let drops = report.kernel_drops.unwrap_or(0) as f64;
+    let limit = limits.get(ClientFigure::Drops);
+    if drops > limit {
+        reasons.push(Reason::new(
+            (ReasonKind::KernelDrops, Severity::Suspect),
+            (drops, limit, "count"),
+            format!("this host's kernel dropped {drops} packets that had come"),
+            "run `tokclock doctor`; raise net.core.netdev_max_backlog or net.ipv4.tcp_rmem",
+        ));
+    }
     if report.clock_steps > 0 {
         reasons.push(Reason::new(
             (ReasonKind::ClockStepped, Severity::Suspect),

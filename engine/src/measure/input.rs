@@ -1,6 +1,7 @@
 //! What `summarize` is given beside the rows: the facts of a run that no single request knows.
 
 use crate::record::{Pooled, Second, Tally};
+use crate::telemetry::host::Watched;
 
 /// The facts of one finished run.
 #[derive(Debug, Clone)]
@@ -29,8 +30,8 @@ pub struct Facts {
     pub tallies: Vec<Tally>,
     /// Pooled samples of all reactors and seconds.
     pub pooled: Pooled,
-    /// Share of the CPU time that the hypervisor took away during the run, 0 to 1; `None` if unknown.
-    pub steal_share: Option<f64>,
+    /// What happened to this host during the run.
+    pub host: Watched,
     /// How long name resolution took before the run, ns.
     pub resolve_ns: u64,
     /// The ramp of a closed loop, ns.

@@ -29,7 +29,6 @@ pub use client::{ClientReport, ReactorReport, Slip};
 pub use distribution::{ByPercentile, Distribution};
 pub use goodput::{Attainment, GoodputReport};
 pub use health::{Health, Reason, ReasonKind, Severity};
-pub use health::{LAG_P99_NS_MAX, STEAL_SHARE_MAX, UNSTAMPED_SHARE_MAX};
 pub use input::Facts;
 pub use interval::Interval;
 pub use judged::{Judged, JudgedDistribution};

@@ -124,7 +124,7 @@ pub(super) fn facts(window_ms: u64) -> Facts {
         kernel_stamps: true,
         tallies: vec![Tally { wall_ns: window_ms * MS, ..Tally::default() }],
         pooled: Pooled::default(),
-        steal_share: None,
+        host: crate::telemetry::host::Watched::default(),
         resolve_ns: 0,
         ramp_ns: 0,
     }

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::rows::{MS, closed, cut, facts, facts_of, failed, open, row, row_at};
 use super::*;
 use crate::record::{ErrorClass, Phase, WaitCause};
+use crate::telemetry::host::Softnet;
 use crate::workload::{Goodput, Limit, Objective, Percentile};
 
 fn ms(value: Option<u64>) -> Option<f64> {
@@ -227,13 +228,14 @@ fn unstamped_reads_are_unusable_only_when_the_client_was_slow_too() {
 #[test]
 fn the_host_and_the_reactors_are_looked_at() {
     let mut facts = facts(1000);
-    facts.steal_share = Some(0.02);
+    facts.host.steal_share = Some(0.02);
     facts.tallies[0].cpu_ns = 950 * MS;
     facts.tallies[0].spin_ns = 100 * MS;
     facts.tallies[0].output_events = 100;
     facts.tallies[0].client_coalesced_events = 2;
     facts.tallies[0].recorder_stalls = 1;
     facts.tallies[0].clock_steps = 1;
+    facts.host.softnet = Some(Softnet { dropped: 2, squeezed: 9 });
     facts.tallies[0].feed_starved = 1;
     let client = summarize(&open(1.0), &facts, [row(0, &[100])]).client;
     let kinds: Vec<ReasonKind> = client.reasons.iter().map(|reason| reason.kind).collect();
@@ -245,9 +247,12 @@ fn the_host_and_the_reactors_are_looked_at() {
             ReasonKind::ClientCoalesced,
             ReasonKind::ReactorBusy,
             ReasonKind::Steal,
+            ReasonKind::KernelDrops,
             ReasonKind::ClockStepped,
         ]
     );
+    assert_eq!((client.kernel_drops, client.softnet_squeezed), (Some(2), Some(9)));
+    assert_eq!(client.host_windows_closed, None);
     assert_eq!(client.reactors[0].busy_share, Some(0.85));
     assert_eq!(client.verdict, Health::Suspect);
 }
@@ -255,7 +260,7 @@ fn the_host_and_the_reactors_are_looked_at() {
 #[test]
 fn limits_on_the_client_are_the_users() {
     let mut facts = facts(1000);
-    facts.steal_share = Some(0.02);
+    facts.host.steal_share = Some(0.02);
     facts.tallies[0].cpu_ns = 850 * MS;
     let judged = |limits: &[&str]| {
         let mut workload = open(1.0);

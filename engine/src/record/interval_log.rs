@@ -73,7 +73,7 @@ mod tests {
             kernel_stamps: true,
             tallies: Vec::new(),
             pooled,
-            steal_share: None,
+            host: crate::telemetry::host::Watched::default(),
             resolve_ns: 0,
             ramp_ns: 0,
         }

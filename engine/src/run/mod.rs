@@ -21,7 +21,7 @@ use crate::measure::Facts;
 use crate::plan::{Plan, PlanError};
 use crate::reactor::{Count, Crew, Ended, Gauge, Start, Writer, counter, stamp_keeper};
 use crate::record::{Annotate, Spill, Window};
-use crate::telemetry::host::Steal;
+use crate::telemetry::host::Watch;
 use crate::workload::{Load, Stamps, Workload};
 
 /// Name of the file of finished requests in a result directory.
@@ -76,7 +76,7 @@ pub fn run(
     let plan = Arc::new(Plan::new(workload, &setup.run_id)?);
     let stamped = workload.client.stamps == Stamps::Kernel;
     let _keeper = if stamped { stamp_keeper().ok() } else { None };
-    let steal = Steal::now();
+    let watch = Watch::begin();
     let clock = RunClock::start();
     let all = host_cpus(workload)?;
     let reactors = reactor_count(workload);
@@ -132,7 +132,7 @@ pub fn run(
         kernel_stamps: stamped,
         tallies,
         pooled,
-        steal_share: steal.share(),
+        host: watch.end(),
         resolve_ns: setup.resolve_ns,
         ramp_ns: workload.load.ramp_ns(),
     })

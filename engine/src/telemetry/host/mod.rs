@@ -12,6 +12,8 @@ mod interface;
 mod network;
 mod softnet;
 mod steal;
+mod tcp;
+mod watch;
 
 pub use calls::{Coalescing, Discipline, Limit, Route, coalescing, discipline, gro, open_files};
 pub use calls::{route, timer_resolution_ns};
@@ -23,3 +25,5 @@ pub use interface::{Interface, Irq, Queue};
 pub use network::{Network, Ports};
 pub use softnet::Softnet;
 pub use steal::Steal;
+pub use tcp::TcpLosses;
+pub use watch::{Watch, Watched};
