@@ -167,6 +167,10 @@ pub(crate) struct SimArgs {
     #[arg(long, value_name = "FILE", help_heading = "Server")]
     pub(crate) truth: Option<PathBuf>,
 
+    /// End when standard input ends, too: for a caller that must leave nothing running
+    #[arg(long, help_heading = "Server")]
+    pub(crate) until_stdin_ends: bool,
+
     /// Let this go wrong so often, see below; repeatable
     #[arg(long, value_name = "KIND=RATE", help_heading = "Server")]
     pub(crate) fault: Vec<Rate>,

@@ -1,8 +1,10 @@
 //! Ctrl-C and SIGTERM: once stops a run in order, twice cuts it, three times ends the process.
 
+use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
+use std::thread;
 
 use tokclock_engine::run::Control;
 
@@ -80,12 +82,21 @@ impl Interrupts {
     }
 }
 
-/// Blocks until Ctrl-C or SIGTERM.
+/// Blocks until Ctrl-C or SIGTERM; `with_stdin` also until standard input ends.
 ///
 /// # Errors
 /// If the system lets nobody listen.
-pub(crate) fn wait() -> Result<(), Failure> {
+pub(crate) fn wait(with_stdin: bool) -> Result<(), Failure> {
     let (send, receive) = mpsc::channel();
+    if with_stdin {
+        let send = send.clone();
+        // The thread goes with the process.
+        thread::spawn(move || {
+            // An input that cannot be read has ended too.
+            let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+            let _ = send.send(());
+        });
+    }
     listen(move || {
         // Nobody receives any more: the process is on its way out.
         let _ = send.send(());

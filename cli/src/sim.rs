@@ -19,7 +19,7 @@ pub(crate) fn serve(args: &SimArgs) -> Result<Code, Failure> {
         Some(path) => output::note(format_args!("unix:{} (Ctrl-C ends)", path.display())),
         None => output::note(format_args!("http://{} (Ctrl-C ends)", server.address())),
     }
-    interrupt::wait()?;
+    interrupt::wait(args.until_stdin_ends)?;
     let report = serde_json::to_string_pretty(&server.stop())
         .map_err(|error| Failure::could_not_run(format!("the report is no JSON: {error}")))?;
     output::result(report);

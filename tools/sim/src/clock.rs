@@ -14,9 +14,14 @@ pub(crate) fn realtime_ns() -> u64 {
     read(libc::CLOCK_REALTIME)
 }
 
+/// CPU time of the calling thread, in ns.
+pub(crate) fn thread_cpu_ns() -> u64 {
+    read(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
 fn read(clock: libc::clockid_t) -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `now` is a valid timespec for the length of the call; both clocks always exist.
+    // SAFETY: `now` is a valid timespec for the length of the call; these clocks always exist.
     unsafe { libc::clock_gettime(clock, &raw mut now) };
     timespec_ns(&now)
 }

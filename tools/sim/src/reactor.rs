@@ -184,6 +184,11 @@ impl Reactor {
         std::mem::take(&mut state.nudged)
     }
 
+    /// Reads of request bytes so far.
+    pub(crate) fn reads(&self) -> u64 {
+        self.state.borrow().tally.reads
+    }
+
     /// Sends for one connection that is due.
     pub(crate) fn step(&self, now_ns: u64) -> Step {
         let state = &mut *self.state.borrow_mut();
@@ -219,6 +224,7 @@ impl Reactor {
                 Err(_) => return Reading::Over,
             };
             let now_ns = clock::monotonic_ns();
+            state.tally.reads += 1;
             let Some(mut connection) = state.take(id) else { return Reading::Over };
             let arrived_ns = stamp.map(|stamp| state.offset.on_monotonic(stamp, now_ns));
             let earliest_ns = connection.empty_ns.saturating_sub(STAMP_SLACK_NS);

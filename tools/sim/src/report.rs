@@ -33,6 +33,10 @@ pub struct Report {
     pub requests_per_second: f64,
     /// How late sends of output events began against the schedule.
     pub lateness: Lateness,
+    /// CPU time of its threads at work, waiting for the next event that is due apart, as a share
+    /// of the time between the first request read and the last answer sent; 0 if none was sent.
+    #[serde(default)]
+    pub busy_share: f64,
     /// Sends that found the socket full and had to wait for the client.
     pub blocked_sends: u64,
     /// Connections closed at once because no descriptor was left.
@@ -74,6 +78,13 @@ pub(crate) struct Tally {
     pub(crate) internal_errors: u64,
     pub(crate) first_read_ns: u64,
     pub(crate) last_done_ns: u64,
+    /// Reads of request bytes.
+    pub(crate) reads: u64,
+    /// Serving threads.
+    pub(crate) threads: u64,
+    /// CPU time of theirs.
+    pub(crate) cpu_ns: u64,
+    spin_ns: u64,
     lateness: Option<Histogram<u64>>,
 }
 
@@ -91,6 +102,10 @@ impl Tally {
             internal_errors: 0,
             first_read_ns: u64::MAX,
             last_done_ns: 0,
+            reads: 0,
+            threads: 0,
+            cpu_ns: 0,
+            spin_ns: 0,
             // 1 ns to 1 h at 0.1 %; these bounds are valid, so there always is one.
             lateness: Histogram::new_with_bounds(1, 3_600_000_000_000, 3).ok(),
         }
@@ -100,6 +115,18 @@ impl Tally {
     pub(crate) fn late(&mut self, late_ns: u64) {
         if let Some(lateness) = &mut self.lateness {
             lateness.saturating_record(late_ns);
+        }
+    }
+
+    /// The thread waited `ns` awake for an event to become due. If `reads` have grown since it
+    /// began, it did something meanwhile, and all of it counts as work.
+    ///
+    /// One such step takes about a microsecond. What is far longer was another process's turn, which
+    /// is no CPU time of this thread.
+    pub(crate) fn waited(&mut self, ns: u64, reads: u64) {
+        const STEP_NS_MAX: u64 = 20_000;
+        if reads == self.reads {
+            self.spin_ns += ns.min(STEP_NS_MAX);
         }
     }
 
@@ -129,6 +156,10 @@ impl Tally {
         self.internal_errors += other.internal_errors;
         self.first_read_ns = self.first_read_ns.min(other.first_read_ns);
         self.last_done_ns = self.last_done_ns.max(other.last_done_ns);
+        self.reads += other.reads;
+        self.threads += other.threads;
+        self.cpu_ns += other.cpu_ns;
+        self.spin_ns += other.spin_ns;
         if let (Some(mine), Some(theirs)) = (&mut self.lateness, &other.lateness) {
             // Same bounds, so it cannot fail.
             let _ = mine.add(theirs);
@@ -140,8 +171,13 @@ impl Tally {
         let span_ns = self.last_done_ns.saturating_sub(self.first_read_ns);
         let requests_per_second =
             if span_ns == 0 { 0.0 } else { self.completed as f64 * 1e9 / span_ns as f64 };
+        let offered_ns = span_ns.saturating_mul(self.threads);
+        let worked_ns = self.cpu_ns.saturating_sub(self.spin_ns);
+        let busy_share =
+            if offered_ns == 0 { 0.0 } else { (worked_ns as f64 / offered_ns as f64).min(1.0) };
         Report {
             completed: self.completed,
+            busy_share,
             aborted: self.aborted,
             broken: self.broken,
             faults: self.faults.clone(),
@@ -189,6 +225,12 @@ mod tests {
         one.late(1_000);
         two.late(9_000);
         one.add(&two);
+        // 3.2 of the 16 µs that two threads had between 1 and 9 µs.
+        one.threads = 2;
+        one.cpu_ns = 4_000;
+        one.waited(800, 0);
+        one.reads += 1;
+        one.waited(1_000, 0);
         let report = one.report();
         assert_eq!(report.completed, 4);
         assert_eq!(report.faults, BTreeMap::from([(Fault::Pings, 2), (Fault::Empty, 0)]));
@@ -196,6 +238,7 @@ mod tests {
         assert!(text.contains(r#""pings":2"#));
         assert_eq!(serde_json::from_str::<Report>(&text).unwrap(), report);
         assert_eq!(report.requests_per_second, 500_000.0);
+        assert_eq!(report.busy_share, 0.2);
         assert_eq!(report.lateness.count, 2);
         assert!(report.lateness.max_ns.abs_diff(9_000) < 9);
     }

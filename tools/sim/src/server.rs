@@ -131,9 +131,8 @@ impl Server {
         let (listener, address, socket) = listen(settings)?;
         let (writer, sink) = match &settings.truth {
             Some(path) => {
-                let (writer, sink) = Writer::start(path).map_err(|source| SimError::Truth {
-                    path: path.display().to_string(),
-                    source,
+                let (writer, sink) = Writer::start(path, &settings.cpus).map_err(|source| {
+                    SimError::Truth { path: path.display().to_string(), source }
                 })?;
                 (Some(writer), Some(sink))
             }
@@ -258,7 +257,7 @@ fn run(
     ready: &Sender<Result<&'static str, SimError>>,
 ) -> Tally {
     if let Some(cpu) = cpu
-        && let Err(source) = socket::pin(cpu)
+        && let Err(source) = socket::pin(&[cpu])
     {
         // The receiver is only gone if another thread failed first.
         let _ = ready.send(Err(SimError::Cpu { cpu, source }));

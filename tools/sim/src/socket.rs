@@ -149,15 +149,17 @@ pub(crate) fn lower(fd: RawFd) {
     unsafe { libc::read(fd, (&raw mut count).cast(), size_of::<u64>()) };
 }
 
-/// Pins the calling thread to one CPU, by the kernel's number.
-pub(crate) fn pin(cpu: usize) -> io::Result<()> {
-    if cpu >= libc::CPU_SETSIZE as usize {
+/// Pins the calling thread to these CPUs, by the kernel's numbers.
+pub(crate) fn pin(cpus: &[usize]) -> io::Result<()> {
+    if cpus.iter().any(|&cpu| cpu >= libc::CPU_SETSIZE as usize) {
         return Err(io::Error::from_raw_os_error(libc::EINVAL));
     }
-    // SAFETY: all-zero is an empty cpu_set_t, and `cpu` is below its size.
+    // SAFETY: all-zero is an empty cpu_set_t, and every CPU is below its size.
     let set = unsafe {
         let mut set: libc::cpu_set_t = mem::zeroed();
-        libc::CPU_SET(cpu, &mut set);
+        for &cpu in cpus {
+            libc::CPU_SET(cpu, &mut set);
+        }
         set
     };
     // SAFETY: 0 is the calling thread; `set` lives through the call.

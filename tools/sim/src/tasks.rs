@@ -53,10 +53,12 @@ pub(crate) async fn serve(
     // One more turn takes the closing of the last sockets to the kernel.
     turn.take().await;
     drop(turn);
-    let tally = match Rc::try_unwrap(reactor) {
+    let mut tally = match Rc::try_unwrap(reactor) {
         Ok(reactor) => reactor.into_tally(),
         Err(reactor) => reactor.take_tally(),
     };
+    tally.threads = 1;
+    tally.cpu_ns = clock::thread_cpu_ns();
     (Ok(tally), clean)
 }
 
@@ -114,8 +116,13 @@ async fn schedule(reactor: &Rc<Reactor>, turn: &Turn, alarm: &Alarm, ring: &TcpS
     let mut set_to: Option<Option<u64>> = None;
     let mut margin = Margin::new();
     let mut sends = 0u32;
+    // Since when it waits awake, and the reads until then.
+    let mut waiting: Option<(u64, u64)> = None;
     while !reactor.shared.is_stopping() {
         let now_ns = clock::monotonic_ns();
+        if let Some((since_ns, reads)) = waiting.take() {
+            reactor.count(|tally| tally.waited(now_ns - since_ns, reads));
+        }
         match reactor.step(now_ns) {
             Step::Worked => {
                 wait_for_room(reactor);
@@ -126,10 +133,12 @@ async fn schedule(reactor: &Rc<Reactor>, turn: &Turn, alarm: &Alarm, ring: &TcpS
                 continue;
             }
             Step::Idle(Some(due_ns)) if due_ns <= now_ns + SPIN_NS => {
+                waiting = Some((now_ns, reactor.reads()));
                 std::hint::spin_loop();
                 continue;
             }
             Step::Idle(Some(due_ns)) if due_ns <= now_ns + margin.ns() => {
+                waiting = Some((now_ns, reactor.reads()));
                 turn.take().await;
                 continue;
             }

@@ -12,6 +12,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
+use crate::socket;
 
 /// Records that may wait to be written.
 const RECORDS_WAITING_MAX: usize = 65_536;
@@ -123,15 +124,21 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Makes the file and starts the thread.
-    pub(crate) fn start(path: &Path) -> io::Result<(Self, Sink)> {
+    /// Makes the file and starts the thread, on `cpus` where there are any: whoever gives a
+    /// server its CPUs wants the others left alone.
+    pub(crate) fn start(path: &Path, cpus: &[usize]) -> io::Result<(Self, Sink)> {
         let file = File::create(path)?;
+        let cpus = cpus.to_vec();
         let state = Arc::new(State::default());
         let (sender, receiver) = sync_channel(RECORDS_WAITING_MAX);
         let thread = thread::Builder::new().name("sim-truth".into()).spawn({
             let state = Arc::clone(&state);
             move || {
                 give_way();
+                if !cpus.is_empty() {
+                    // The serving threads say what is wrong with a CPU.
+                    let _ = socket::pin(&cpus);
+                }
                 let result = write(BufWriter::with_capacity(1 << 20, file), &receiver, &state);
                 state.failed.store(result.is_err(), Ordering::Relaxed);
                 result
@@ -193,7 +200,7 @@ mod tests {
     fn records_come_back_as_they_were_put() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("truth.jsonl");
-        let (writer, sink) = Writer::start(&path).unwrap();
+        let (writer, sink) = Writer::start(&path, &[]).unwrap();
         let record = Record {
             number: 3,
             request_id: Some("r".into()),
