@@ -7,7 +7,9 @@
 //! Everything here is a function of its arguments: no clock, no file, no thread. The order of rows
 //! and of reactors changes no figure.
 
+mod accuracy;
 mod asked;
+mod ceiling;
 mod client;
 mod distribution;
 mod goodput;
@@ -24,7 +26,9 @@ mod slo;
 mod summary;
 mod tokens;
 
+pub use accuracy::{Accuracy, AccuracyReport, Seen};
 pub use asked::{LoadReport, TargetReport, TlsReport, WorkloadReport};
+pub use ceiling::{Ceiling, peak_reads_per_s};
 pub use client::{ClientReport, ReactorReport, Slip};
 pub use distribution::{ByPercentile, Distribution};
 pub use goodput::{Attainment, GoodputReport};
