@@ -1,5 +1,7 @@
 //! What is typed: the commands and their options.
 
+mod baseline;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -12,6 +14,7 @@ use crate::config::Options;
 use crate::exit::{Code, Failure};
 use crate::output;
 use crate::values::CpuList;
+pub(crate) use baseline::BaselineArgs;
 
 /// Times LLM servers: sends load and measures every token of the answers.
 #[derive(Debug, Parser)]
@@ -31,6 +34,9 @@ pub(crate) enum Command {
     /// Say what this host can do for a load client, and what to change
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorArgs),
+    /// Find out what the client costs on this host and how far its figures can be trusted
+    #[command(after_help = baseline::EXAMPLES)]
+    Baseline(Box<BaselineArgs>),
     /// Serve as a simulated LLM server until Ctrl-C, then print what was served as JSON
     #[command(after_help = SIM_EXAMPLES)]
     Sim(Box<SimArgs>),
@@ -270,7 +276,17 @@ pub(crate) fn parse_options(options: &[&str]) -> Options {
     let line = ["tokclock", "run"].iter().chain(options);
     match Cli::try_parse_from(line).unwrap().command {
         Command::Run(args) => args.options().unwrap(),
-        Command::Doctor(_) | Command::Sim(_) => unreachable!("the line says run"),
+        _ => unreachable!("the line says run"),
+    }
+}
+
+/// The options of `baseline` as typed, for tests.
+#[cfg(test)]
+pub(crate) fn parse_baseline(options: &[&str]) -> BaselineArgs {
+    let line = ["tokclock", "baseline"].iter().chain(options);
+    match Cli::try_parse_from(line).unwrap().command {
+        Command::Baseline(args) => *args,
+        _ => unreachable!("the line says baseline"),
     }
 }
 
@@ -299,6 +315,8 @@ mod tests {
             &["tokclock", "run", "--max-error-rate", "200%"],
             &["tokclock", "run", "--trace", "file"],
             &["tokclock", "run", "--isl", "-5"],
+            &["tokclock", "baseline", "--streams", "many"],
+            &["tokclock", "baseline", "--duration", "soon"],
             &["tokclock", "sim", "--unix", "s", "--port", "1"],
             &["tokclock", "sim", "--fault", "stall"],
             &["tokclock", "sim", "--fault", "explode=5%"],

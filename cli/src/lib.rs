@@ -1,6 +1,7 @@
 //! What a person touches: commands, options, files, progress, reports.
 
 mod args;
+mod baseline;
 mod config;
 mod cpus;
 mod doctor;
@@ -30,6 +31,7 @@ pub fn main() -> ExitCode {
         Ok(cli) => match cli.command {
             Command::Run(args) => run::run(&args, &cpus),
             Command::Doctor(args) => doctor::doctor(&args, &cpus),
+            Command::Baseline(args) => baseline::run(&args, &cpus),
             Command::Sim(args) => sim::serve(&args),
         },
         Err(code) => return code.into(),

@@ -1,5 +1,6 @@
 //! The report of a run for a terminal: verdicts first, then tables.
 
+mod baseline;
 mod client;
 mod front;
 mod table;
@@ -9,6 +10,7 @@ pub(crate) mod text;
 
 use tokclock_engine::measure::{Distribution, Latency, Rate, Summary, Tokens};
 
+pub(crate) use baseline::{baseline_console, baseline_page};
 use table::Line;
 use text::{Page, count, number, percent};
 

@@ -109,6 +109,14 @@ impl ResultDir {
         })
     }
 
+    /// Writes a page for people.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(crate) fn write_page(&self, name: &str, text: &str) -> Result<(), Failure> {
+        self.write(name, |out| out.write_all(text.as_bytes()))
+    }
+
     /// Writes `windows.csv`, one line per second of wall-clock time.
     ///
     /// # Errors
