@@ -103,6 +103,11 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     pub(crate) config: Option<PathBuf>,
 
+    /// Baseline of this host to compare with, or none [default: the newest that `tokclock
+    /// baseline` took here]
+    #[arg(long, value_name = "FILE", help_heading = "Client")]
+    pub(crate) baseline: Option<PathBuf>,
+
     /// Print the summary as JSON to stdout, everything else to stderr
     #[arg(long, help_heading = "Results")]
     pub(crate) json: bool,

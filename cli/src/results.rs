@@ -205,6 +205,7 @@ mod tests {
             host: tokclock_engine::telemetry::host::Watched::default(),
             resolve_ns: 0,
             ramp_ns: 0,
+            ceiling: None,
         }
     }
 

@@ -10,6 +10,7 @@ use tokclock_engine::workload::Workload;
 use tokclock_sim::{Law, Server, Settings};
 
 use crate::args::RunArgs;
+use crate::baseline::known;
 use crate::exit::{Code, Failure};
 use crate::interrupt::Interrupts;
 use crate::output::{self, Screen};
@@ -24,6 +25,7 @@ use crate::{cpus, host, progress, report};
 pub(crate) fn run(args: &RunArgs, allowed: &[usize]) -> Result<Code, Failure> {
     let screen = Screen { quiet: args.quiet, json: args.json };
     let draft = Draft::new(args.options()?, allowed)?;
+    let known = known::choose(args.baseline.as_deref(), allowed, screen)?;
     let dir = ResultDir::create(draft.options().out.as_deref(), draft.name())?;
     let interrupts = Interrupts::watch(screen, dir.path())?;
     let stage = match Stage::prepare(&draft, allowed, screen, &dir) {
@@ -34,7 +36,8 @@ pub(crate) fn run(args: &RunArgs, allowed: &[usize]) -> Result<Code, Failure> {
         }
     };
     interrupts.load_starts();
-    let facts = stage.perform(&interrupts, screen, &dir)?;
+    let mut facts = stage.perform(&interrupts, screen, &dir)?;
+    facts.ceiling = known::ceiling(known, &facts.driver, screen);
     let summary = summarize(&stage.workload, &facts, &dir.path().join(engine::REQUESTS_FILE))?
         .with_identity(draft.name(), host::describe(allowed));
     dir.write_summary(&summary)?;

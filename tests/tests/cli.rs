@@ -15,7 +15,7 @@ use tokclock_tests::{MS, Sim, odd_server, read_request, rows, settings, short_an
 
 fn tokclock(dir: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tokclock-under-test"));
-    command.current_dir(dir).stdin(Stdio::null());
+    command.current_dir(dir).env("XDG_STATE_HOME", dir).stdin(Stdio::null());
     for name in ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY"] {
         command.env_remove(name);
     }

@@ -30,7 +30,7 @@ const VARIABLES: [&str; 7] = [
 /// `tokclock run URL` with results in `dir/out`.
 fn tokclock(dir: &Path, url: &str, options: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tokclock-under-test"));
-    command.current_dir(dir).stdin(Stdio::null());
+    command.current_dir(dir).env("XDG_STATE_HOME", dir).stdin(Stdio::null());
     for name in VARIABLES {
         command.env_remove(name);
     }

@@ -141,6 +141,7 @@ fn ran(stop: &Stop, records: &[Value]) -> (Facts, Vec<Row>) {
         host: tokclock_engine::telemetry::host::Watched::default(),
         resolve_ns: 0,
         ramp_ns: 0,
+        ceiling: None,
     };
     (facts, rows)
 }

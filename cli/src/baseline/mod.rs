@@ -11,6 +11,7 @@
 mod bench;
 mod ceiling;
 mod child;
+pub(crate) mod known;
 mod ladder;
 mod memory;
 mod point;
@@ -20,8 +21,8 @@ mod truth;
 
 use std::path::Path;
 
-use tokclock_engine::telemetry::host::{Files, load_average};
 use tokclock_engine::clock::realtime_ns;
+use tokclock_engine::telemetry::host::{Files, load_average};
 
 use crate::args::BaselineArgs;
 use crate::exit::{Code, Failure};

@@ -211,7 +211,7 @@ pub(crate) struct Options {
 
     /// Limit on a figure of the client's, beyond which a run is suspect or invalid, or none
     /// (repeatable): lag=1ms, slip=1ms, late=1%, unstamped=1%, coalesced=1%, busy=80%,
-    /// starved=0.1%, steal=1%, retransmits=0.1%, drops=0 [default: those]
+    /// ceiling=100%, starved=0.1%, steal=1%, retransmits=0.1%, drops=0 [default: those]
     #[arg(long, value_name = "FIGURE=LIMIT", help_heading = "Client")]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) client_limit: Vec<String>,

@@ -2,6 +2,7 @@
 
 use tokclock_engine::measure::{ClientReport, Distribution, NetworkReport};
 
+use super::baseline::instant;
 use super::text::{NONE, Page, count, duration, percent};
 
 /// Writes them.
@@ -22,6 +23,7 @@ pub(super) fn write(page: &mut Page, client: &ClientReport) {
         &format!("{}; over reads with output {}", spread(&client.lag), spread(&client.lag_output)),
     );
     page.words("slip", &slip(client));
+    page.words("baseline", &baseline(client));
     let busy: Vec<String> = client
         .reactors
         .iter()
@@ -80,6 +82,23 @@ fn network(network: &NetworkReport) -> String {
         count(network.windows_closed),
         count(network.window_looks),
     )
+}
+
+/// How much of what this host sustains was used.
+fn baseline(client: &ClientReport) -> String {
+    let Some(ceiling) = &client.ceiling else {
+        return "none is known: `tokclock baseline` finds out what this host sustains".into();
+    };
+    let taken = instant(ceiling.taken_realtime_ns);
+    let used = client.reactors.iter().filter_map(|one| one.ceiling_share).reduce(f64::max);
+    match ceiling.reads_per_s {
+        Some(reads) => format!(
+            "{taken}: a reactor sustains {} reads/s, the busiest used {}",
+            count(reads.round() as u64),
+            percent(used)
+        ),
+        None => format!("{taken}: no rate of reads was sustained"),
+    }
 }
 
 fn slip(client: &ClientReport) -> String {

@@ -92,6 +92,7 @@ fn facts() -> Facts {
         host: Watched { steal_share: Some(0.001), ..Watched::default() },
         resolve_ns: 0,
         ramp_ns: 0,
+        ceiling: None,
     };
     for histogram in [&mut facts.pooled.icl, &mut facts.pooled.itl] {
         histogram.record_n(20 * MS, 200).unwrap();

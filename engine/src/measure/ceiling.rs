@@ -43,6 +43,8 @@ impl Ceiling {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measure::rows::{closed, facts_of, row};
+    use crate::measure::{Health, ReasonKind, summarize};
     use crate::record::Second;
 
     #[test]
@@ -59,6 +61,22 @@ mod tests {
         let whole = Tally { output_events: 0, seconds: Vec::new(), ..tally };
         assert_eq!(peak_reads_per_s(&whole), Some(200.0));
         assert_eq!(peak_reads_per_s(&Tally::default()), None);
+    }
+
+    #[test]
+    fn a_reactor_beyond_the_ceiling_makes_the_run_suspect() {
+        let verdict = |reads_per_s| {
+            let mut facts = facts_of(2000, &[&[100, 200, 300, 400]]);
+            facts.ceiling = Some(Ceiling { reads_per_s, ..Ceiling::default() });
+            let client = summarize(&closed(1), &facts, [row(0, &[100, 200, 300, 400])]).client;
+            let reactor = &client.reactors[0];
+            (client.verdict, client.reasons.first().map(|r| r.kind), reactor.ceiling_share)
+        };
+        let beyond = Some(ReasonKind::BeyondCeiling);
+        // Four reads in 2 s.
+        assert_eq!(verdict(Some(1.0)), (Health::Suspect, beyond, Some(2.0)));
+        assert_eq!(verdict(Some(2.0)), (Health::Valid, None, Some(1.0)), "at it is not beyond it");
+        assert_eq!(verdict(None), (Health::Valid, None, None));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::Facts;
+use super::ceiling::{Ceiling, peak_reads_per_s};
 use super::distribution::{Distribution, ratio};
 use super::health::{self, Health, Reason};
 use super::metric::Request;
@@ -74,6 +75,8 @@ pub struct ClientReport {
     pub resolve_ns: u64,
     /// The limits by which all this was judged, by figure: ns, a share, or a count; null is none.
     pub thresholds: BTreeMap<String, Option<f64>>,
+    /// What one reactor of this host is known to sustain; null where that was not calibrated.
+    pub ceiling: Option<Ceiling>,
 }
 
 /// One reactor.
@@ -99,6 +102,10 @@ pub struct ReactorReport {
     pub spin_ns: u64,
     /// How long it ran, ns.
     pub wall_ns: u64,
+    /// Reads per second in its busiest second.
+    pub reads_per_s: Option<f64>,
+    /// That as a share of the ceiling of this host; null where there is none.
+    pub ceiling_share: Option<f64>,
 }
 
 /// Schedule slip, `write_start − intended`, of the measured part of an open loop.
@@ -143,7 +150,7 @@ impl ClientReport {
             ring: facts.ring.clone(),
             stamps: if facts.kernel_stamps { "kernel" } else { "observed" }.into(),
             spin: workload.client.spin,
-            reactors: reactors(&facts.tallies),
+            reactors: reactors(&facts.tallies, facts.ceiling.as_ref()),
             lag: Distribution::from_histogram(&facts.pooled.lag),
             lag_output: Distribution::from_histogram(&facts.pooled.lag_output),
             slip: slip(workload, facts, measured),
@@ -164,6 +171,7 @@ impl ClientReport {
             stale_replaced: sum(|t| t.stale_replaced),
             resolve_ns: facts.resolve_ns,
             thresholds: in_words(limits),
+            ceiling: facts.ceiling,
         };
         report.reasons = health::reasons(&report, measured.len() as u64, limits);
         report.verdict = health::verdict(&report.reasons);
@@ -186,7 +194,7 @@ fn in_words(limits: &Thresholds) -> BTreeMap<String, Option<f64>> {
     ClientFigure::ALL.into_iter().map(one).collect()
 }
 
-fn reactors(tallies: &[Tally]) -> Vec<ReactorReport> {
+fn reactors(tallies: &[Tally], ceiling: Option<&Ceiling>) -> Vec<ReactorReport> {
     let mut reports: Vec<ReactorReport> = tallies
         .iter()
         .map(|tally| ReactorReport {
@@ -204,6 +212,8 @@ fn reactors(tallies: &[Tally]) -> Vec<ReactorReport> {
             cpu_ns: tally.cpu_ns,
             spin_ns: tally.spin_ns,
             wall_ns: tally.wall_ns,
+            reads_per_s: peak_reads_per_s(tally),
+            ceiling_share: ceiling.and_then(|ceiling| ceiling.share(peak_reads_per_s(tally)?)),
         })
         .collect();
     reports.sort_by_key(|report| (report.reactor, report.cpu));

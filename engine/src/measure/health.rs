@@ -53,6 +53,8 @@ pub enum ReasonKind {
     ClientCoalesced,
     /// A reactor had little time left.
     ReactorBusy,
+    /// A reactor read more often than this host was found to sustain.
+    BeyondCeiling,
     /// The hypervisor took CPU time away.
     Steal,
     /// Bodies were not ready.
@@ -331,6 +333,7 @@ fn network(report: &ClientReport, limits: &Thresholds, reasons: &mut Vec<Reason>
 
 fn host(report: &ClientReport, limits: &Thresholds, reasons: &mut Vec<Reason>) {
     let limit = limits.get(ClientFigure::Busy);
+    let ceiling = limits.get(ClientFigure::Ceiling);
     for reactor in &report.reactors {
         let busy = reactor.busy_share.unwrap_or(0.0);
         if busy > limit {
@@ -339,6 +342,18 @@ fn host(report: &ClientReport, limits: &Thresholds, reasons: &mut Vec<Reason>) {
                 (busy, limit),
                 &format!("of its time reactor {} (CPU {}) was busy", reactor.reactor, reactor.cpu),
                 "add reactors",
+            ));
+        }
+        if let Some(used) = reactor.ceiling_share.filter(|&share| share > ceiling) {
+            reasons.push(Reason::share(
+                (ReasonKind::BeyondCeiling, Severity::Suspect),
+                (used, ceiling),
+                &format!(
+                    "of the reads per second that one reactor of this host was found to sustain \
+                     were made by reactor {} (CPU {}): how accurate it is there, nobody knows",
+                    reactor.reactor, reactor.cpu
+                ),
+                "add reactors, or take the baseline of this host anew (`tokclock baseline`)",
             ));
         }
     }

@@ -1,5 +1,6 @@
 //! What `summarize` is given beside the rows: the facts of a run that no single request knows.
 
+use super::ceiling::Ceiling;
 use crate::record::{Pooled, Second, Tally};
 use crate::telemetry::host::Watched;
 
@@ -36,6 +37,8 @@ pub struct Facts {
     pub resolve_ns: u64,
     /// The ramp of a closed loop, ns.
     pub ramp_ns: u64,
+    /// What one reactor of this host is known to sustain, where that was calibrated.
+    pub ceiling: Option<Ceiling>,
 }
 
 impl Facts {

@@ -76,6 +76,7 @@ mod tests {
             host: crate::telemetry::host::Watched::default(),
             resolve_ns: 0,
             ramp_ns: 0,
+            ceiling: None,
         }
     }
 

@@ -135,6 +135,7 @@ pub fn run(
         host: watch.end(),
         resolve_ns: setup.resolve_ns,
         ramp_ns: workload.load.ramp_ns(),
+        ceiling: None,
     })
 }
 

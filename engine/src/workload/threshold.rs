@@ -21,6 +21,8 @@ pub enum ClientFigure {
     Coalesced,
     /// Busy share of a reactor.
     Busy,
+    /// Reads per second of a reactor as a share of what this host was found to sustain.
+    Ceiling,
     /// Times per measured request that a body was not ready when it was due.
     Starved,
     /// Share of the CPU time that the hypervisor took away.
@@ -50,6 +52,7 @@ impl ClientFigure {
             Self::Coalesced => ("coalesced", Unit::Share, 0.01),
             // Queueing at our own core begins about there.
             Self::Busy => ("busy", Unit::Share, 0.8),
+            Self::Ceiling => ("ceiling", Unit::Share, 1.0),
             Self::Starved => ("starved", Unit::Share, 0.001),
             Self::Steal => ("steal", Unit::Share, 0.01),
             Self::Retransmits => ("retransmits", Unit::Share, 0.001),
@@ -58,13 +61,14 @@ impl ClientFigure {
     }
 
     /// All of them, in the order of a report.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Lag,
         Self::Slip,
         Self::Late,
         Self::Unstamped,
         Self::Coalesced,
         Self::Busy,
+        Self::Ceiling,
         Self::Starved,
         Self::Steal,
         Self::Retransmits,

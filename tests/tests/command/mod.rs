@@ -9,6 +9,8 @@ use serde_json::Value;
 pub(crate) fn tokclock(dir: &Path, url: &str, options: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tokclock-under-test"));
     command.current_dir(dir).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // A baseline of this host must not colour a verdict.
+    command.env("XDG_STATE_HOME", dir);
     for name in ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY"] {
         command.env_remove(name);
     }
