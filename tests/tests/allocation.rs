@@ -8,9 +8,10 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use std::io::Write;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
-use tokclock_sim::{Law, Settings};
+use tokclock_engine::run::{Control, Progress, Setup, run};
+use tokclock_sim::{Law, Server, Settings};
 use tokclock_tests::tls::{Authority, VERSIONS, tls_server};
 use tokclock_tests::{
     MS, STREAM_HEAD, Sim, carry_out, closed, event, read_request, requests, settings, token,
@@ -23,6 +24,10 @@ static ALONE: Mutex<()> = Mutex::new(());
 /// Allocations on threads named `reactor-*`.
 static ON_REACTORS: AtomicU64 = AtomicU64::new(0);
 
+/// Bytes that are allocated now, by any thread, and the most that were since this was set.
+static LIVE: AtomicU64 = AtomicU64::new(0);
+static PEAK: AtomicU64 = AtomicU64::new(0);
+
 struct Counting;
 
 impl Counting {
@@ -34,23 +39,36 @@ impl Counting {
             ON_REACTORS.fetch_add(1, Relaxed);
         }
     }
+
+    fn grow(&self, bytes: usize) {
+        let live = LIVE.fetch_add(bytes as u64, Relaxed) + bytes as u64;
+        PEAK.fetch_max(live, Relaxed);
+    }
+
+    fn shrink(&self, bytes: usize) {
+        LIVE.fetch_sub(bytes as u64, Relaxed);
+    }
 }
 
 // SAFETY: every call goes to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         self.note();
+        self.grow(layout.size());
         // SAFETY: the caller's promises are passed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        self.shrink(layout.size());
         // SAFETY: the caller's promises are passed on.
         unsafe { System.dealloc(place, layout) }
     }
 
     unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         self.note();
+        self.grow(size);
+        self.shrink(layout.size());
         // SAFETY: the caller's promises are passed on.
         unsafe { System.realloc(place, layout, size) }
     }
@@ -127,4 +145,34 @@ fn over_tls_a_chunk_costs_what_its_record_costs() {
     let extra = many.saturating_sub(few);
     // rustls keeps each record's payload in a buffer of its own; nothing of ours comes on top.
     assert!(extra < more * 21 / 20, "{extra} allocations more for {more} records more");
+}
+
+/// The most bytes that a load of so many requests had allocated at once, beyond those before it.
+fn peak_of(sim: &Server, number: u64) -> u64 {
+    let mut load = workload(sim.address(), closed(32), requests(number));
+    load.content.output_tokens = 2;
+    load.client.keep_chunks = false;
+    let dir = tempfile::TempDir::new().unwrap();
+    let setup = Setup { out_dir: dir.path().to_owned(), run_id: "test".to_owned(), resolve_ns: 0 };
+    let before = LIVE.load(Relaxed);
+    PEAK.store(before, Relaxed);
+    let facts = run(&load, &setup, &Arc::new(Control::new()), &Progress::new()).unwrap();
+    assert_eq!(facts.tallies[0].seconds.iter().map(|second| second.ok).sum::<u64>(), number);
+    PEAK.load(Relaxed) - before
+}
+
+#[test]
+fn ten_times_the_requests_need_no_more_memory() {
+    /// Enough to fill whatever is kept of the first requests.
+    const FEW: u64 = 2_500;
+    let _alone = ALONE.lock();
+    let instant = Settings { ttft: Law::ZERO, itl: Law::ZERO, ..Settings::default() };
+    let sim = Server::start(&instant).unwrap();
+    let _warm = peak_of(&sim, FEW);
+    let few = peak_of(&sim, FEW);
+    let many = peak_of(&sim, 10 * FEW);
+    let _ = sim.stop();
+    let extra = many.saturating_sub(few);
+    // Rings may have been fuller, and there are more seconds; a byte per request would show.
+    assert!(extra < few / 10, "{few} bytes for {FEW} requests, {many} for ten times as many");
 }

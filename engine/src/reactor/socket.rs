@@ -382,4 +382,33 @@ mod tests {
         drop(peer);
         assert_eq!(receive(socket.as_raw_fd(), &mut buf), Received::Eof);
     }
+
+    #[test]
+    fn a_window_is_closed_when_nobody_reads_and_opens_again() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket =
+            connect(&Address::Ip(listener.local_addr().unwrap()), None, true, false).unwrap();
+        socket.set_recv_buffer_size(8 << 10).unwrap();
+        let (mut peer, _) = listener.accept().unwrap();
+        peer.set_nonblocking(true).unwrap();
+        let fd = socket.as_raw_fd();
+        let is_closed = || {
+            let info = tcp_info(fd);
+            info.window.is_some_and(|window| window < info.mss)
+        };
+        if tcp_info(fd).window.is_none() {
+            return; // A kernel before 6.2 does not tell.
+        }
+        assert!(!is_closed());
+        let patience = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while !is_closed() && std::time::Instant::now() < patience {
+            let _ = peer.write(&[0; 4096]);
+        }
+        assert!(is_closed(), "{:?}", tcp_info(fd));
+        let mut buf = vec![0; 64 << 10];
+        while is_closed() && std::time::Instant::now() < patience {
+            let _ = receive(fd, &mut buf);
+        }
+        assert!(!is_closed(), "{:?}", tcp_info(fd));
+    }
 }
