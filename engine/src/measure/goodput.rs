@@ -72,7 +72,7 @@ pub(super) fn goodput(
     for request in requests.iter().filter(|request| window.holds(request.completed())) {
         if verdict(request) == Kept::Yes {
             requests_in += 1;
-            tokens_in = tokens_in.saturating_add(request.output_tokens.unwrap_or(0));
+            tokens_in = tokens_in.saturating_add(request.output_tokens.get().unwrap_or(0));
         }
     }
     let objectives_met =

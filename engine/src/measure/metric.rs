@@ -1,5 +1,7 @@
 //! The latencies of one request, each with its formula.
 
+use std::fmt;
+
 use crate::record::{ErrorClass, Outcome, Phase, Row, WaitCause};
 use crate::workload::{Load, Metric, Workload};
 
@@ -10,6 +12,36 @@ pub enum Since {
     Origin,
     /// `write_start`: the service variant.
     Write,
+}
+
+/// A number of ns or of tokens, or none, in 8 bytes where `Option<u64>` takes 16: all requests of a run
+/// are held at once while its figures are made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Maybe(u64);
+
+impl Maybe {
+    const NONE: u64 = u64::MAX;
+
+    /// The number, if there is one.
+    #[must_use]
+    #[inline]
+    pub fn get(self) -> Option<u64> {
+        (self.0 != Self::NONE).then_some(self.0)
+    }
+}
+
+/// The largest number stands for none; it becomes the one before it.
+impl From<Option<u64>> for Maybe {
+    fn from(number: Option<u64>) -> Self {
+        Self(number.map_or(Self::NONE, |number| number.min(Self::NONE - 1)))
+    }
+}
+
+/// As an option is shown.
+impl fmt::Debug for Maybe {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.get().fmt(formatter)
+    }
 }
 
 /// What the figures need of one row. Times are ns from the run's start.
@@ -27,20 +59,20 @@ pub struct Request {
     pub intended: u64,
     /// Where its latencies start.
     pub origin: u64,
-    pub dispatched: Option<u64>,
-    pub connected: Option<u64>,
-    pub tls_done: Option<u64>,
-    pub write_start: Option<u64>,
-    pub write_done: Option<u64>,
-    pub first_byte: Option<u64>,
-    pub first_token: Option<u64>,
-    pub first_output: Option<u64>,
-    pub second_token: Option<u64>,
-    pub last_token: Option<u64>,
-    pub done: Option<u64>,
+    pub dispatched: Maybe,
+    pub connected: Maybe,
+    pub tls_done: Maybe,
+    pub write_start: Maybe,
+    pub write_done: Maybe,
+    pub first_byte: Maybe,
+    pub first_token: Maybe,
+    pub first_output: Maybe,
+    pub second_token: Maybe,
+    pub last_token: Maybe,
+    pub done: Maybe,
     /// Input tokens by the server, else by our tokenizer.
-    pub input_tokens: Option<u64>,
-    pub output_tokens: Option<u64>,
+    pub input_tokens: Maybe,
+    pub output_tokens: Maybe,
     pub first_tokens: Option<u32>,
     pub events: u32,
     /// Its output ended at its length limit.
@@ -67,19 +99,19 @@ impl Request {
             retry_ns: row.retry_ns,
             intended: row.intended,
             origin,
-            dispatched: row.dispatched,
-            connected: row.connected,
-            tls_done: row.tls_done,
-            write_start: row.write_start,
-            write_done: row.write_done,
-            first_byte: row.first_byte,
-            first_token: row.first_token,
-            first_output: row.first_output,
-            second_token: row.second_token,
-            last_token: row.last_token,
-            done: row.done,
-            input_tokens: row.input_tokens.or(row.client_input_tokens),
-            output_tokens: row.output_tokens,
+            dispatched: row.dispatched.into(),
+            connected: row.connected.into(),
+            tls_done: row.tls_done.into(),
+            write_start: row.write_start.into(),
+            write_done: row.write_done.into(),
+            first_byte: row.first_byte.into(),
+            first_token: row.first_token.into(),
+            first_output: row.first_output.into(),
+            second_token: row.second_token.into(),
+            last_token: row.last_token.into(),
+            done: row.done.into(),
+            input_tokens: row.input_tokens.or(row.client_input_tokens).into(),
+            output_tokens: row.output_tokens.into(),
             first_tokens: row.first_tokens,
             events: row.events,
             capped: row.finish.as_deref() == Some("length"),
@@ -108,52 +140,55 @@ impl Request {
     /// When it completed: `done`, else its last token.
     #[must_use]
     pub fn completed(&self) -> Option<u64> {
-        self.done.or(self.last_token)
+        self.done.get().or(self.last_token.get())
     }
 
     /// TTFB = `first_byte − start`.
     #[must_use]
     pub fn ttfb(&self, since: Since) -> Option<u64> {
-        between(self.start(since), self.first_byte)
+        between(self.start(since), self.first_byte.get())
     }
 
     /// TTFT = `first_token − start`.
     #[must_use]
     pub fn ttft(&self, since: Since) -> Option<u64> {
-        between(self.start(since), self.first_token)
+        between(self.start(since), self.first_token.get())
     }
 
     /// TTFO = first output that is not reasoning `− start`.
     #[must_use]
     pub fn ttfo(&self, since: Since) -> Option<u64> {
-        between(self.start(since), self.first_output)
+        between(self.start(since), self.first_output.get())
     }
 
     /// TTST = `second_token − first_token`.
     #[must_use]
     pub fn ttst(&self) -> Option<u64> {
-        between(self.first_token, self.second_token)
+        between(self.first_token.get(), self.second_token.get())
     }
 
     /// TPOT = `(last_token − first_token) / (output_tokens − tokens of the first output event)`,
     /// the latter 1 if unknown; absent with fewer than two output events or a divisor below 1.
     #[must_use]
     pub fn tpot(&self) -> Option<u64> {
-        self.second_token?;
+        self.second_token.get()?;
         let first = self.first_tokens.map_or(1, u64::from);
-        divided(self.decode()?, self.output_tokens?.checked_sub(first)?)
+        divided(self.decode()?, self.output_tokens.get()?.checked_sub(first)?)
     }
 
     /// NTPOT = `(last_token − start) / output_tokens`.
     #[must_use]
     pub fn ntpot(&self, since: Since) -> Option<u64> {
-        divided(between(self.start(since), self.last_token)?, self.output_tokens?)
+        divided(between(self.start(since), self.last_token.get())?, self.output_tokens.get()?)
     }
 
     /// E2E = `last_token − start`; without streaming `done − start`.
     #[must_use]
     pub fn e2e(&self, since: Since) -> Option<u64> {
-        between(self.start(since), if self.stream { self.last_token } else { self.done })
+        between(
+            self.start(since),
+            if self.stream { self.last_token.get() } else { self.done.get() },
+        )
     }
 
     /// Mean gap between its output events: `(last_token − first_token) / (events − 1)`.
@@ -166,50 +201,50 @@ impl Request {
     #[must_use]
     pub fn connect(&self) -> Option<u64> {
         // Failed attempts and the pauses after them are no part of opening the last connection.
-        let begun = self.dispatched.map(|at| at.saturating_add(self.retry_ns));
-        between(begun, self.connected)
+        let begun = self.dispatched.get().map(|at| at.saturating_add(self.retry_ns));
+        between(begun, self.connected.get())
     }
 
     /// TLS phase = `tls_done − connected`, on a new connection only.
     #[must_use]
     pub fn tls(&self) -> Option<u64> {
-        between(self.connected, self.tls_done)
+        between(self.connected.get(), self.tls_done.get())
     }
 
     /// Write phase = `write_done − write_start`.
     #[must_use]
     pub fn write(&self) -> Option<u64> {
-        between(self.write_start, self.write_done)
+        between(self.write_start.get(), self.write_done.get())
     }
 
     /// Server wait = `first_byte − write_done`.
     #[must_use]
     pub fn server_wait(&self) -> Option<u64> {
-        between(self.write_done, self.first_byte)
+        between(self.write_done.get(), self.first_byte.get())
     }
 
     /// Prefill wait = `first_token − first_byte`.
     #[must_use]
     pub fn prefill_wait(&self) -> Option<u64> {
-        between(self.first_byte, self.first_token)
+        between(self.first_byte.get(), self.first_token.get())
     }
 
     /// Decode = `last_token − first_token`.
     #[must_use]
     pub fn decode(&self) -> Option<u64> {
-        between(self.first_token, self.last_token)
+        between(self.first_token.get(), self.last_token.get())
     }
 
     /// Stream tail = `done − last_token`.
     #[must_use]
     pub fn stream_tail(&self) -> Option<u64> {
-        between(self.last_token, self.done)
+        between(self.last_token.get(), self.done.get())
     }
 
     /// Schedule slip = `write_start − intended`; has a meaning in an open loop only.
     #[must_use]
     pub fn slip(&self) -> Option<u64> {
-        between(Some(self.intended), self.write_start)
+        between(Some(self.intended), self.write_start.get())
     }
 
     /// The one value of `metric` that this request has. Its ITL is its TPOT, its ICL the mean gap.
@@ -231,7 +266,7 @@ impl Request {
     /// known, else how long it had been waited for. `end` is when the run ended.
     #[must_use]
     pub fn at_least(&self, metric: Metric, end: u64) -> u64 {
-        let cut = self.done.unwrap_or(end);
+        let cut = self.done.get().unwrap_or(end);
         match metric {
             Metric::Ttfb | Metric::Ttft | Metric::Ttfo => {
                 self.value(metric).unwrap_or_else(|| cut.saturating_sub(self.origin))
@@ -239,7 +274,7 @@ impl Request {
             // More tokens may have been to come, so that only the age is sure.
             Metric::E2e => cut.saturating_sub(self.origin),
             Metric::Ttst => {
-                self.ttst().or_else(|| between(self.first_token, Some(cut))).unwrap_or(0)
+                self.ttst().or_else(|| between(self.first_token.get(), Some(cut))).unwrap_or(0)
             }
             Metric::Icl | Metric::Itl | Metric::Tpot | Metric::Ntpot => 0,
         }
@@ -248,7 +283,7 @@ impl Request {
     fn start(&self, since: Since) -> Option<u64> {
         match since {
             Since::Origin => Some(self.origin),
-            Since::Write => self.write_start,
+            Since::Write => self.write_start.get(),
         }
     }
 }

@@ -36,7 +36,7 @@ pub use health::{Health, Reason, ReasonKind, Severity};
 pub use input::Facts;
 pub use interval::Interval;
 pub use judged::{Judged, JudgedDistribution};
-pub use metric::{Request, Since};
+pub use metric::{Maybe, Request, Since};
 pub use network::NetworkReport;
 pub use rate::{Rate, Window};
 pub use slo::{Held, ObjectiveReport, SloReport};
@@ -45,6 +45,7 @@ pub use summary::{
 };
 pub use tokens::Tokens;
 
+use hdrhistogram::Histogram;
 use interval::{Pool, resampled};
 use judged::Trial;
 use summary::Outcomes;
@@ -83,7 +84,7 @@ pub fn summarize(
     let on_purpose = requests.iter().filter(on_purpose).count();
     let lost = counts.offered - (measured.len() + on_purpose) as u64;
     let latency = latency(facts, &measured);
-    let trials = Trials::new(facts, &measured, lost);
+    let trials = Trials { facts, measured: &measured, lost };
     let tokens = tokens.finish();
     let client = ClientReport::new(workload, facts, &measured, &latency);
     let window = Window { start: facts.window_start, end: facts.window_end };
@@ -165,67 +166,45 @@ fn latency(facts: &Facts, measured: &[&Request]) -> Latency {
     }
 }
 
-/// The judged samples of every metric.
+/// Makes the judged samples of one metric after the other: all of them at once would be much memory.
 struct Trials<'a> {
-    ttfb: Trial<'a>,
-    ttft: Trial<'a>,
-    ttfo: Trial<'a>,
-    ttst: Trial<'a>,
-    icl: Trial<'a>,
-    itl: Trial<'a>,
-    tpot: Trial<'a>,
-    ntpot: Trial<'a>,
-    e2e: Trial<'a>,
+    facts: &'a Facts,
+    measured: &'a [&'a Request],
+    lost: u64,
 }
 
 impl<'a> Trials<'a> {
-    fn new(facts: &'a Facts, measured: &[&Request], lost: u64) -> Self {
-        let count = |test: &dyn Fn(&Request) -> bool| {
-            measured.iter().filter(|request| test(request)).count() as u64
-        };
-        // Only answers with a gap could give samples.
-        let ok = count(&|r| r.is_ok() && r.second_token.is_some());
-        let failed = count(&|r| r.outcome == Outcome::Error) + lost;
-        let cut = count(&|r| r.outcome == Outcome::Cancelled);
-        let each = |metric| Trial::of_requests(metric, measured, lost, facts.end);
-        Self {
-            ttfb: each(Metric::Ttfb),
-            ttft: each(Metric::Ttft),
-            ttfo: each(Metric::Ttfo),
-            ttst: each(Metric::Ttst),
-            icl: Trial::of_gaps(&facts.pooled.icl, ok, failed, cut),
-            itl: Trial::of_gaps(&facts.pooled.itl, ok, failed, cut),
-            tpot: each(Metric::Tpot),
-            ntpot: each(Metric::Ntpot),
-            e2e: each(Metric::E2e),
+    fn of(&self, metric: Metric) -> Trial<'a> {
+        match metric {
+            Metric::Icl => self.gaps(&self.facts.pooled.icl),
+            Metric::Itl => self.gaps(&self.facts.pooled.itl),
+            _ => Trial::of_requests(metric, self.measured, self.lost, self.facts.end),
         }
     }
 
-    fn of(&self, metric: Metric) -> &Trial<'a> {
-        match metric {
-            Metric::Ttfb => &self.ttfb,
-            Metric::Ttft => &self.ttft,
-            Metric::Ttfo => &self.ttfo,
-            Metric::Ttst => &self.ttst,
-            Metric::Icl => &self.icl,
-            Metric::Itl => &self.itl,
-            Metric::Tpot => &self.tpot,
-            Metric::Ntpot => &self.ntpot,
-            Metric::E2e => &self.e2e,
-        }
+    fn gaps(&self, pooled: &'a Histogram<u64>) -> Trial<'a> {
+        let count = |test: &dyn Fn(&Request) -> bool| {
+            self.measured.iter().filter(|request| test(request)).count() as u64
+        };
+        // Only answers with a gap could give samples.
+        let ok = count(&|r| r.is_ok() && r.second_token.get().is_some());
+        let failed = count(&|r| r.outcome == Outcome::Error) + self.lost;
+        let cut = count(&|r| r.outcome == Outcome::Cancelled);
+        Trial::of_gaps(pooled, ok, failed, cut)
     }
 
     fn report(&self) -> Judged {
+        let of = |metric| self.of(metric).distribution();
         Judged {
-            ttfb: self.ttfb.distribution(),
-            ttft: self.ttft.distribution(),
-            ttfo: self.ttfo.distribution(),
-            ttst: self.ttst.distribution(),
-            icl: self.icl.distribution(),
-            itl: self.itl.distribution(),
-            tpot: self.tpot.distribution(),
-            ntpot: self.ntpot.distribution(),
-            e2e: self.e2e.distribution(),
+            ttfb: of(Metric::Ttfb),
+            ttft: of(Metric::Ttft),
+            ttfo: of(Metric::Ttfo),
+            ttst: of(Metric::Ttst),
+            icl: of(Metric::Icl),
+            itl: of(Metric::Itl),
+            tpot: of(Metric::Tpot),
+            ntpot: of(Metric::Ntpot),
+            e2e: of(Metric::E2e),
         }
     }
 }

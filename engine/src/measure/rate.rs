@@ -76,8 +76,8 @@ pub(super) fn rates(
         requests.iter().filter(ends).filter_map(Request::completed).collect();
     let input: u64 = requests
         .iter()
-        .filter(|request| window.holds(request.write_done))
-        .filter_map(|request| request.input_tokens)
+        .filter(|request| window.holds(request.write_done.get()))
+        .filter_map(|request| request.input_tokens.get())
         .fold(0, u64::saturating_add);
     let output: u64 =
         facts.tallies.iter().map(|t| t.window_output_tokens).fold(0, u64::saturating_add);

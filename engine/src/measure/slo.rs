@@ -50,7 +50,7 @@ pub struct ObjectiveReport {
 #[must_use]
 pub(super) fn judge<'a>(
     objectives: &[Objective],
-    trial: impl Fn(Metric) -> &'a Trial<'a>,
+    trial: impl Fn(Metric) -> Trial<'a>,
 ) -> Option<SloReport> {
     if objectives.is_empty() {
         return None;
@@ -126,7 +126,7 @@ mod tests {
         let requests: Vec<Request> = rows.iter().map(|r| Request::new(r, &open(1.0))).collect();
         let refs: Vec<&Request> = requests.iter().collect();
         let trial = Trial::of_requests(Metric::Ttft, &refs, 0, 10_000 * MS);
-        judge(objectives, |_| &trial).unwrap()
+        judge(objectives, |_| trial.clone()).unwrap()
     }
 
     #[test]
