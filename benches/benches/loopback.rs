@@ -1,240 +1,173 @@
-//! The whole client against the simulator on this host, as ratios within one run: what kernel stamps
-//! gain, and how much of a parse-nothing client's throughput is left when everything is parsed.
+//! What the engine costs beside a client that parses nothing, as ratios of runs in turn: rate, and
+//! CPU time of the client's thread for each output event.
+
 #![expect(clippy::unwrap_used, reason = "a bench fails by panicking")]
 #![expect(clippy::print_stdout, reason = "a bench prints its figures")]
 
-use std::collections::HashMap;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::os::fd::AsRawFd;
-use std::sync::Arc;
+use tokclock_benches::figures::Spread;
+use tokclock_benches::load::{carry_out, request, workload};
+use tokclock_benches::nothing::{Ask, Idle, take};
+use tokclock_benches::simulator::{Simulator, serve_if_asked};
+use tokclock_engine::run::cpus;
+use tokclock_engine::workload::Load;
+use tokclock_sim::Settings;
 
-use tempfile::TempDir;
-use tokclock_engine::clock::monotonic_ns;
-use tokclock_engine::record::{Outcome, Row, read_rows};
-use tokclock_engine::run::{Control, Progress, Setup, Way, cpus, locate, run};
-use tokclock_engine::workload::{
-    Client, Content, Dialect, Limits, Load, Objectives, Sizes, Stamps, Stop, Target, Tls,
-    Tokenizer, Warmup, Workload,
-};
-use tokclock_sim::{Law, Record, Server, Settings};
-
-const MS: u64 = 1_000_000;
 const USERS: u64 = 64;
+const ROUNDS: usize = 5;
+/// Busy share from which a core is full.
+const FULL: f64 = 0.95;
+
+/// How a server without delay sends its answers.
+struct Shape {
+    events_per_write: u32,
+    tokens: u32,
+    requests: u64,
+    /// Whether requests are what is counted in the end, and not tokens.
+    by_request: bool,
+}
+
+const SHAPES: [Shape; 3] = [
+    Shape { events_per_write: 1, tokens: 512, requests: 600, by_request: false },
+    Shape { events_per_write: 64, tokens: 512, requests: 8_000, by_request: false },
+    Shape { events_per_write: 64, tokens: 64, requests: 30_000, by_request: true },
+];
+
+/// What one run of one client took.
+struct Run {
+    /// From the first request to the last answer, ns.
+    wall: f64,
+    /// CPU time of the client's thread, ns.
+    work: f64,
+    /// CPU time of the server in that time, ns.
+    server: f64,
+    /// Reads of response bytes.
+    reads: f64,
+}
+
+/// One run of each client.
+struct Round {
+    engine: Run,
+    sleeps: Run,
+    spins: Run,
+}
 
 fn main() {
+    if serve_if_asked().unwrap() {
+        return;
+    }
     let cpus = cpus();
-    println!("{} CPUs; server on the first, client on the last; {USERS} streams\n", cpus.len());
-    accuracy(&cpus);
-    throughput(&cpus);
-}
-
-/// Service TTFT and gaps against the simulator's own log, with both kinds of stamps.
-fn accuracy(cpus: &[usize]) {
-    println!("error against the server's log, µs   TTFT p50   TTFT p99    gap p50    gap p99");
-    let mut medians = Vec::new();
-    for stamps in [Stamps::Kernel, Stamps::Observed] {
-        let dir = TempDir::new().unwrap();
-        let truth = dir.path().join("truth.jsonl");
-        let settings = Settings {
-            cpus: vec![cpus[0]],
-            ttft: Law::Constant(50 * MS),
-            itl: Law::Constant(10 * MS),
-            truth: Some(truth.clone()),
-            ..Settings::default()
-        };
-        let server = Server::start(&settings).unwrap();
-        let mut load = workload(server.address(), cpus.len() - 1, 256, 64);
-        load.client.stamps = stamps;
-        let rows = carry_out(&load, &dir);
-        let _ = server.stop();
-        let (ttft, gaps) = errors(&rows, &truth_of(&truth));
-        let figures = [p(&ttft, 0.5), p(&ttft, 0.99), p(&gaps, 0.5), p(&gaps, 0.99)];
-        println!(
-            "{:<34} {:>10.1} {:>10.1} {:>10.2} {:>10.1}",
-            format!("{stamps} stamps"),
-            figures[0],
-            figures[1],
-            figures[2],
-            figures[3]
-        );
-        medians.push(figures);
-    }
-    let ratio = |at: usize| medians[1][at] / medians[0][at].max(0.01);
+    let (first, last) = (cpus[0], cpus[cpus.len() - 1]);
     println!(
-        "{:<34} {:>10.1} {:>10.1} {:>10.1} {:>10.1}\n",
-        "observed / kernel",
-        ratio(0),
-        ratio(1),
-        ratio(2),
-        ratio(3)
+        "server on CPU {first}, client on CPU {last}; {USERS} connections; medians of {ROUNDS} rounds \
+         of one run each;\nA: a client that parses nothing and sleeps between reads; B: the same, \
+         but it spins"
     );
+    for shape in &SHAPES {
+        let rounds = measure(shape, first, last);
+        report(shape, &rounds);
+    }
 }
 
-/// Tokens per second of a server without delay, against a client that parses nothing.
-fn throughput(cpus: &[usize]) {
-    for (tokens, requests) in [(512, 8_000), (64, 30_000)] {
-        let settings = Settings {
-            cpus: vec![cpus[0]],
-            ttft: Law::ZERO,
-            itl: Law::ZERO,
-            events_per_write: 64,
-            ..Settings::default()
+/// Rounds of all clients in turn; the order is turned round each time.
+fn measure(shape: &Shape, first: usize, last: usize) -> Vec<Round> {
+    let settings = Settings {
+        cpus: vec![first],
+        events_per_write: shape.events_per_write,
+        ..Settings::default()
+    };
+    let server = Simulator::start(&settings).unwrap();
+    let load = Load::Closed { users: USERS, ramp_ns: 0 };
+    let workload = workload(server.address(), load, shape.requests, shape.tokens).unwrap();
+    let request = request(&workload).unwrap();
+    let engine = || {
+        let before = server.cpu_ns();
+        let carried = carry_out(&workload).unwrap();
+        let server = (server.cpu_ns() - before) as f64;
+        let (wall, work) = (carried.wall_ns() as f64, carried.work_ns() as f64);
+        let reads = carried.facts.tallies.iter().map(|tally| tally.reads).sum::<u64>() as f64;
+        Run { wall, work, server, reads }
+    };
+    let nothing = |idle| {
+        let before = server.cpu_ns();
+        let ask = Ask {
+            address: server.address(),
+            request: &request,
+            connections: USERS as usize,
+            requests: shape.requests,
+            cpu: last,
+            idle,
         };
-        let server = Server::start(&settings).unwrap();
-        let mut ratios = Vec::new();
-        for _ in 0..5 {
-            let nothing = parse_nothing(server.address(), tokens, requests, cpus[cpus.len() - 1]);
-            let mut load = workload(server.address(), cpus.len() - 1, requests, tokens);
-            load.client.keep_chunks = false;
-            let rows = carry_out(&load, &TempDir::new().unwrap());
-            assert!(rows.iter().all(|row| row.outcome == Outcome::Ok && row.events == tokens));
-            let first = rows.iter().map(|row| row.dispatched.unwrap()).min().unwrap();
-            let last = rows.iter().map(|row| row.done.unwrap()).max().unwrap();
-            ratios.push(nothing as f64 / (last - first) as f64);
+        let taken = take(ask).unwrap();
+        assert_eq!(taken.answers, shape.requests);
+        let server = (server.cpu_ns() - before) as f64;
+        let (wall, work, reads) = (taken.wall_ns as f64, taken.cpu_ns as f64, taken.reads as f64);
+        Run { wall, work, server, reads }
+    };
+    // The first run finds all caches cold.
+    nothing(Idle::Sleep);
+    let round = |number: usize| {
+        if number.is_multiple_of(2) {
+            let (sleeps, spins) = (nothing(Idle::Sleep), nothing(Idle::Spin));
+            Round { engine: engine(), sleeps, spins }
+        } else {
+            let engine = engine();
+            let (spins, sleeps) = (nothing(Idle::Spin), nothing(Idle::Sleep));
+            Round { engine, sleeps, spins }
         }
-        ratios.sort_by(f64::total_cmp);
-        println!(
-            "tokens/s over those of a parse-nothing client, {tokens} tokens, 64 events a write: \
-             median {:.2} of 5 pairs ({:.2} to {:.2})",
-            ratios[2], ratios[0], ratios[4]
-        );
-        let _ = server.stop();
+    };
+    let rounds = (0..ROUNDS).map(round).collect();
+    let report = server.stop().unwrap();
+    // Each run of the client that parses nothing learns one more answer than it counts.
+    let learnt = 2 * ROUNDS as u64 + 1;
+    let runs = learnt + ROUNDS as u64;
+    assert_eq!(report.completed, shape.requests * runs + learnt);
+    assert_eq!(report.tokens, report.completed * u64::from(shape.tokens));
+    rounds
+}
+
+fn report(shape: &Shape, rounds: &[Round]) {
+    let Shape { tokens, requests, by_request, .. } = *shape;
+    let events = (requests * u64::from(tokens)) as f64;
+    let (unit, count) = if by_request { ("requests", requests as f64) } else { ("tokens", events) };
+    println!("\n{:<42} {:>9} {:>9} {:>9}   ratio", shape.name(), "engine", "A", "B");
+    let row = |name: &str, figure: &dyn Fn(&Run) -> f64, ratio: &dyn Fn(&Round) -> f64| {
+        let of = |run: &dyn Fn(&Round) -> f64| Spread::of(rounds.iter().map(run)).median;
+        let (engine, spins) =
+            (of(&|round| figure(&round.engine)), of(&|round| figure(&round.spins)));
+        let sleeps = of(&|round| figure(&round.sleeps));
+        let ratio = Spread::of(rounds.iter().map(ratio));
+        println!("  {name:<40} {engine:>9.1} {sleeps:>9.1} {spins:>9.1}   {ratio}");
+    };
+    let to_a = |figure: fn(&Run) -> f64| {
+        move |round: &Round| figure(&round.engine) / figure(&round.sleeps)
+    };
+    let rate = |run: &Run| 1e6 * count / run.wall;
+    let to_faster =
+        |round: &Round| rate(&round.engine) / rate(&round.sleeps).max(rate(&round.spins));
+    row(&format!("thousand {unit}/s (over the faster)"), &rate, &to_faster);
+    let work = to_a(|run| run.work);
+    row("client's CPU, ns per event (over A)", &|run| run.work / events, &work);
+    if by_request {
+        row("client's CPU, µs per request (over A)", &|run| run.work / count / 1e3, &work);
     }
+    row("events a read (over A)", &|run| events / run.reads, &to_a(|run| 1.0 / run.reads));
+    row("server's CPU, ns per event (over A)", &|run| run.server / events, &to_a(|run| run.server));
+    row(
+        "client busy, % (over A)",
+        &|run| 100.0 * run.work / run.wall,
+        &to_a(|run| run.work / run.wall),
+    );
+    let busy = |run: &Run| 100.0 * run.server / run.wall;
+    row("server busy, % (over A)", &busy, &to_a(|run| run.server / run.wall));
+    let engine = Spread::of(rounds.iter().map(|round| busy(&round.engine))).median;
+    let limit = if engine >= 100.0 * FULL { "is" } else { "is not" };
+    println!("  with the engine the server's core {limit} the limit");
 }
 
-/// How long a client takes that only receives until an answer's last bytes, ns.
-fn parse_nothing(address: SocketAddr, tokens: u32, requests: u64, cpu: usize) -> u64 {
-    std::thread::spawn(move || {
-        pin(cpu);
-        let body = format!(
-            r#"{{"model":"sim","messages":[{{"role":"user","content":"hi"}}],"max_tokens":{tokens},"stream":true,"stream_options":{{"include_usage":true}}}}"#
-        );
-        let request = format!(
-            "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        let mut streams: Vec<TcpStream> = (0..USERS)
-            .map(|_| {
-                let stream = TcpStream::connect(address).unwrap();
-                stream.set_nodelay(true).unwrap();
-                stream.set_nonblocking(true).unwrap();
-                stream
-            })
-            .collect();
-        let mut ready: Vec<libc::pollfd> = streams
-            .iter()
-            .map(|stream| libc::pollfd { fd: stream.as_raw_fd(), events: libc::POLLIN, revents: 0 })
-            .collect();
-        let mut buffer = vec![0_u8; 64 << 10];
-        let (mut sent, mut ended) = (0, 0);
-        let start = monotonic_ns();
-        for stream in &mut streams {
-            stream.write_all(request.as_bytes()).unwrap();
-            sent += 1;
-        }
-        while ended < requests {
-            // SAFETY: the descriptors are open, the array is valid for its length.
-            unsafe { libc::poll(ready.as_mut_ptr(), ready.len() as libc::nfds_t, 1_000) };
-            for (stream, one) in streams.iter_mut().zip(&ready) {
-                let got = if one.revents == 0 { 0 } else { stream.read(&mut buffer).unwrap_or(0) };
-                if !buffer[..got].ends_with(b"\r\n0\r\n\r\n") {
-                    continue;
-                }
-                ended += 1;
-                if sent < requests {
-                    stream.write_all(request.as_bytes()).unwrap();
-                    sent += 1;
-                }
-            }
-        }
-        monotonic_ns() - start
-    })
-    .join()
-    .unwrap()
-}
-
-fn pin(cpu: usize) {
-    // SAFETY: all-zero is an empty set, the set and its size are valid, 0 is the calling thread.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(cpu, &mut set);
-        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
+impl Shape {
+    fn name(&self) -> String {
+        let events = self.events_per_write;
+        let written = if events == 1 { "event" } else { "events" };
+        format!("{} tokens an answer, {events} {written} a write", self.tokens)
     }
-}
-
-fn workload(address: SocketAddr, cpu: usize, requests: u64, tokens: u32) -> Workload {
-    let located =
-        locate(&format!("http://{address}"), Dialect::OpenaiChat, &Way::default()).unwrap();
-    Workload {
-        target: Target {
-            endpoints: vec![located.endpoint],
-            tls: Tls::default(),
-            dialect: Dialect::OpenaiChat,
-            template: None,
-            model: "sim".to_owned(),
-            stream: true,
-            force_length: true,
-            return_token_ids: false,
-            continuous_usage: false,
-            headers: Vec::new(),
-            extra_body: serde_json::Map::new(),
-        },
-        load: Load::Closed { users: USERS, ramp_ns: 0 },
-        stop: Stop {
-            requests: Some(requests),
-            duration_ns: None,
-            warmup: Warmup::None,
-            drain_ns: 10_000 * MS,
-        },
-        content: Content {
-            input_tokens: 32,
-            output_tokens: tokens,
-            tokenizer: Tokenizer::O200kBase,
-            tokenizer_chosen: false,
-        },
-        objectives: Objectives::default(),
-        client: Client { keep_chunks: true, ..Client::on(vec![cpu]) },
-        limits: Limits::default(),
-        sizes: Sizes::default(),
-        seed: 1,
-    }
-}
-
-/// Runs; gives the rows.
-fn carry_out(workload: &Workload, dir: &TempDir) -> Vec<Row> {
-    let setup = Setup { out_dir: dir.path().to_owned(), run_id: "bench".to_owned(), resolve_ns: 0 };
-    run(workload, &setup, &Arc::new(Control::new()), &Progress::new()).unwrap();
-    let rows = read_rows(&dir.path().join("requests.jsonl")).unwrap();
-    rows.map(Result::unwrap).collect()
-}
-
-fn truth_of(path: &std::path::Path) -> HashMap<String, Record> {
-    let text = std::fs::read_to_string(path).unwrap();
-    let records = text.lines().map(|line| serde_json::from_str::<Record>(line).unwrap());
-    records.filter_map(|one| one.request_id.clone().map(|id| (id, one))).collect()
-}
-
-/// Errors of service TTFT, and of each gap but the last of its stream, µs, sorted.
-fn errors(rows: &[Row], truth: &HashMap<String, Record>) -> (Vec<f64>, Vec<f64>) {
-    let (mut ttft, mut gaps) = (Vec::new(), Vec::new());
-    for row in rows {
-        let (one, chunks) = (&truth[&row.request_id], row.chunks.as_ref().unwrap());
-        let ours = chunks[0].0 - row.write_start.unwrap();
-        let theirs = one.events[0][0] - one.arrived_ns.unwrap_or(one.read_ns);
-        ttft.push((ours as f64 - theirs as f64) / 1e3);
-        let pairs = chunks.windows(2).zip(one.events.windows(2));
-        for (ours, theirs) in pairs.take(chunks.len().saturating_sub(2)) {
-            let error = (ours[1].0 - ours[0].0).abs_diff(theirs[1][0] - theirs[0][0]);
-            gaps.push(error as f64 / 1e3);
-        }
-    }
-    ttft.sort_by(f64::total_cmp);
-    gaps.sort_by(f64::total_cmp);
-    (ttft, gaps)
-}
-
-/// Nearest rank.
-fn p(sorted: &[f64], q: f64) -> f64 {
-    sorted[((q * sorted.len() as f64).ceil() as usize).clamp(1, sorted.len()) - 1]
 }
