@@ -186,10 +186,11 @@ impl Recorder {
             self.sharing.slow += if note.slow == Some(true) { events } else { 0 };
         }
         if let Some(lag) = note.lag {
-            self.pooled.lag.saturating_record(lag);
-            if note.outputs > 0 && note.observed >= self.setup.ramp_end {
-                self.pooled.lag_output.saturating_record(lag);
-            }
+            // Into one of the two: both are large, and `Pooled::whole` adds them up.
+            let is_judged = note.outputs > 0 && note.observed >= self.setup.ramp_end;
+            let pooled = &mut *self.pooled;
+            let lags = if is_judged { &mut pooled.lag_output } else { &mut pooled.lag };
+            lags.saturating_record(lag);
         } else {
             tally.unstamped_reads += 1;
         }

@@ -88,7 +88,7 @@ impl<N: Annotate> Spill<N> {
                 format!("{error}, and {} finished requests are missing", self.lost),
             )),
             Some(error) => Err(error),
-            None => Ok(self.pooled),
+            None => Ok(self.pooled.whole()),
         }
     }
 

@@ -28,7 +28,8 @@ pub struct Pooled {
     pub icl: Histogram<u64>,
     /// The same divided by the tokens of the later event, one sample per token, ns.
     pub itl: Histogram<u64>,
-    /// Client lag of every stamped read, ns.
+    /// Client lag of every stamped read, ns; until [`whole`](Self::whole) without those of
+    /// `lag_output`.
     pub lag: Histogram<u64>,
     /// Client lag of reads with output events outside the ramp, ns: the one that is judged.
     pub lag_output: Histogram<u64>,
@@ -48,6 +49,13 @@ impl Pooled {
         let _ = self.itl.add(&other.itl);
         let _ = self.lag.add(&other.lag);
         let _ = self.lag_output.add(&other.lag_output);
+    }
+
+    /// The same once nothing more is recorded: `lag` holds every read.
+    #[must_use]
+    pub fn whole(mut self) -> Self {
+        let _ = self.lag.add(&self.lag_output);
+        self
     }
 
     /// Forgets all samples, keeps the memory.
