@@ -4,6 +4,8 @@
 //! request they allocate in both; only an allocation per chunk can make a difference. Alone in its
 //! file and one after the other, because the counter is the whole process's.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

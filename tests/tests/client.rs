@@ -1,7 +1,5 @@
 //! What the client says of itself: its cost, and what the kernel knows of its connections.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use tokclock_engine::measure::{ClientReport, summarize};
 use tokclock_engine::record::Outcome;
 use tokclock_engine::workload::{Connections, Workload};

@@ -25,6 +25,7 @@ mod retry;
 mod settle;
 mod setup;
 mod socket;
+mod tcp_info;
 mod thread;
 mod tls;
 pub mod trial;

@@ -2,7 +2,7 @@
 
 use super::conn::State;
 use super::core::Core;
-use super::socket;
+use super::tcp_info::tcp_info;
 
 /// Receive windows that one tick looks at: at 0.5 µs each next to nothing, and a client that is
 /// overrun has most of them closed at once.
@@ -15,7 +15,7 @@ impl Core {
         if fd < 0 {
             return;
         }
-        let info = socket::tcp_info(fd);
+        let info = tcp_info(fd);
         let network = &mut self.recorder.tally().network;
         if let Some(us) = info.min_rtt_us.filter(|_| info.data_out > 0) {
             network.min_rtt.saturating_record(u64::from(us) * 1_000);
@@ -39,7 +39,7 @@ impl Core {
                 continue;
             }
             left -= 1;
-            let info = socket::tcp_info(conn.fd);
+            let info = tcp_info(conn.fd);
             if let Some(window) = info.window {
                 let network = &mut self.recorder.tally().network;
                 network.window_looks += 1;

@@ -5,6 +5,7 @@ use super::core::Core;
 use super::exchange::{Arrived, Progress};
 use super::outcome::Ending;
 use super::socket::{self, Received};
+use super::tcp_info::tcp_info;
 use super::tls;
 use crate::record::{ErrorClass, ReadNote};
 
@@ -200,7 +201,7 @@ impl Core {
             conn.segments_known &= outputs < 2;
             return None;
         }
-        let segments = socket::tcp_info(conn.fd);
+        let segments = tcp_info(conn.fd);
         let since = segments.data_in.wrapping_sub(conn.segments_seen);
         let own = since.saturating_sub(conn.segments_read);
         let needed = len.div_ceil(segments.mss.max(1) as usize);
