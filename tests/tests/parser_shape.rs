@@ -9,7 +9,7 @@ use plain::{Meaning, meaning};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
-use tokclock_parser::dialect::{Decoder, Dialect, Places, Template};
+use tokclock_parser::dialect::{Decoder, Dialect, Known, Places, Template};
 use tokclock_parser::event::{Event, Output};
 use tokclock_parser::sse::Message;
 
@@ -317,6 +317,33 @@ proptest! {
             let message = Message { name: names[name].as_bytes(), data: &data };
             forgets.forget();
             prop_assert_eq!(learns.event(message), forgets.event(message));
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn streams_that_share_their_shapes_read_as_without(
+        (dialect, names, steps) in typed().prop_flat_map(|(dialect, events, names)| {
+            let step = next_of(select(events).prop_map(str::to_owned));
+            (Just(dialect), Just(names), vec((any::<bool>(), 0..4_usize, step), 1..60))
+        })
+    ) {
+        let streams = || [Decoder::new(dialect.clone()), Decoder::new(dialect.clone())];
+        let (mut sharing, mut forgetful) = (streams(), streams());
+        let mut known = Known::default();
+        let mut past = Vec::new();
+        for (which, name, step) in steps {
+            let data = step.after(&past);
+            past.push(data.clone());
+            let message = Message { name: names[name].as_bytes(), data: &data };
+            let (shares, forgets) = (&mut sharing[which as usize], &mut forgetful[which as usize]);
+            forgets.forget();
+            shares.swap_known(&mut known);
+            prop_assert_eq!(shares.event(message), forgets.event(message));
+            shares.swap_known(&mut known);
         }
     }
 }
