@@ -16,8 +16,9 @@ const MARGIN_MAX_NS: u64 = 300_000;
 const HARD_SPIN_NS: u64 = 2_000;
 /// Longest sleep, ns, so that an end of the run is noticed.
 const SLEEP_MAX_NS: u64 = 50_000_000;
-/// A turn shorter than this let nobody else work: it was waiting, ns.
-const EMPTY_TURN_NS: u64 = 3_000;
+/// A turn in which nothing was read or begun was waiting; for so long of it at most, ns, since a longer
+/// one was interrupted.
+const EMPTY_TURN_MAX_NS: u64 = 20_000;
 /// After so many starts in a row the others get a turn.
 const BURST: u32 = 16;
 
@@ -170,13 +171,19 @@ impl Pacer {
 
     /// Lets everybody else work once. Returns the time after that.
     async fn turn(&mut self) -> u64 {
-        let before = self.now();
+        let (before, work) = self.so_far();
         self.turn.take().await;
-        let after = self.now();
-        if after - before < EMPTY_TURN_NS {
-            self.spin_ns += after - before;
+        let (after, work_after) = self.so_far();
+        if work == work_after {
+            self.spin_ns += (after - before).min(EMPTY_TURN_MAX_NS);
         }
         after
+    }
+
+    /// Now, and how much this reactor has read and begun.
+    fn so_far(&self) -> (u64, u64) {
+        let mut core = self.core.borrow_mut();
+        (core.clock.now(), core.issued + core.recorder.tally().reads)
     }
 
     fn now(&self) -> u64 {
