@@ -29,7 +29,7 @@ const UNCLOSED_NS: u64 = 1_000_000_000;
 /// Looks at TCP_INFO between two ticks: at 0.5 µs each about 0.2 % of a core.
 pub(super) const LOOKS_PER_TICK: u32 = 200;
 
-/// Connections whose deadlines one tick looks at, at most: with cold caches about 50 µs.
+/// Connections whose deadlines one tick looks at, at most.
 const DEADLINES_PER_TICK: usize = 512;
 
 /// A [`Core`] that the tasks of one thread share.
