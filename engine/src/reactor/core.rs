@@ -207,7 +207,8 @@ impl Core {
     fn take_user(&mut self, mut request: Request) {
         let now = self.clock.now();
         let phase = self.start.window.phase(request.prepared.index, now);
-        if !self.issuing || !self.start.window.claim(phase) {
+        // The measured part may have ended since the user became free.
+        if !self.issuing || phase == Phase::Drain || !self.start.window.claim(phase) {
             self.feed.give_back(request.prepared.bytes);
             return;
         }
