@@ -8,9 +8,9 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use tempfile::TempDir;
-use tokclock_benches::figures::Percentiles;
 use tokclock_benches::load::{carry_out, workload};
 use tokclock_benches::simulator::{Simulator, serve_if_asked};
+use tokclock_engine::measure::{Accuracy, AccuracyReport, Distribution, Seen};
 use tokclock_engine::record::Row;
 use tokclock_engine::run::cpus;
 use tokclock_engine::workload::{Load, Stamps};
@@ -33,10 +33,9 @@ const SHAPES: [Shape; 3] = [
     Shape { streams: 8_000, itl_ns: 160 * MS, requests: 8_000, tokens: 32, ramp_ns: 1_600 * MS },
 ];
 
-/// Errors, µs.
+/// What one run came to.
 struct Errors {
-    ttft: Percentiles,
-    gaps: Percentiles,
+    accuracy: AccuracyReport,
     /// Share of the reads without a kernel stamp.
     unstamped: f64,
     busy: f64,
@@ -69,11 +68,9 @@ fn main() {
         let observed = measure(shape, Stamps::Observed, cpus[0]);
         line("kernel stamps", &kernel);
         line("observed stamps", &observed);
-        let of =
-            |errors: &Errors| [errors.ttft.p50, errors.ttft.p99, errors.gaps.p50, errors.gaps.p99];
-        let ratios: String = of(&observed)
+        let ratios: String = percentiles(&observed)
             .into_iter()
-            .zip(of(&kernel))
+            .zip(percentiles(&kernel))
             .map(|(observed, kernel)| format!(" {:>9.1}", observed / kernel.max(0.001)))
             .collect();
         println!("  {:<32}{ratios}", "observed / kernel");
@@ -87,14 +84,23 @@ fn main() {
     );
 }
 
+/// p50 and p99 of the errors of TTFT and of the gaps, µs.
+fn percentiles(errors: &Errors) -> [f64; 4] {
+    let us = |ns: Option<u64>| ns.unwrap() as f64 / 1e3;
+    let of = |errors: &Distribution| [us(errors.percentiles.p50), us(errors.percentiles.p99)];
+    let ([a, b], [c, d]) = (of(&errors.accuracy.ttft_error), of(&errors.accuracy.gap_error));
+    [a, b, c, d]
+}
+
 fn line(name: &str, errors: &Errors) {
     let late = errors.server.lateness;
+    let [ttft_p50, ttft_p99, gap_p50, gap_p99] = percentiles(errors);
     println!(
         "  {name:<32} {:>9.1} {:>9.1} {:>9.2} {:>9.1}   {:>6.0} {:>6.0}   {:>8.1} {:>8.1}",
-        errors.ttft.p50,
-        errors.ttft.p99,
-        errors.gaps.p50,
-        errors.gaps.p99,
+        ttft_p50,
+        ttft_p99,
+        gap_p50,
+        gap_p99,
         errors.busy * 100.0,
         errors.server_busy * 100.0,
         late.p50_ns as f64 / 1e3,
@@ -123,13 +129,13 @@ fn measure(shape: &Shape, stamps: Stamps, cpu: usize) -> Errors {
     let server_busy = (server.cpu_ns() - before) as f64 / wall;
     let server = server.stop().unwrap();
     assert_eq!((server.completed, server.truth_dropped), (shape.requests, 0));
-    let (ttft, gaps) = errors(&carried.rows, &truth_of(&truth));
+    let accuracy = compare(&carried.rows, &truth_of(&truth));
+    assert_eq!((accuracy.requests, accuracy.unmatched), (shape.requests, 0));
     let sum = |field: fn(&tokclock_engine::record::Tally) -> u64| {
         carried.facts.tallies.iter().map(field).sum::<u64>() as f64
     };
     Errors {
-        ttft: Percentiles::of(ttft),
-        gaps: Percentiles::of(gaps),
+        accuracy,
         unstamped: sum(|tally| tally.unstamped_reads) / sum(|tally| tally.reads),
         busy: carried.work_ns() as f64 / wall,
         server_busy,
@@ -143,18 +149,17 @@ fn truth_of(path: &Path) -> HashMap<String, Record> {
     records.filter_map(|one| one.request_id.clone().map(|id| (id, one))).collect()
 }
 
-/// Errors of service TTFT, and of each gap but the last of its stream, µs.
-fn errors(rows: &[Row], truth: &HashMap<String, Record>) -> (Vec<f64>, Vec<f64>) {
-    let (mut ttft, mut gaps) = (Vec::new(), Vec::new());
-    let us = |ours: u64, theirs: u64| ours.abs_diff(theirs) as f64 / 1e3;
+/// Our marks beside those of the log. Only differences of one side's own are compared but for the time
+/// of sending, which is not shown, so the two may count from different starts.
+fn compare(rows: &[Row], truth: &HashMap<String, Record>) -> AccuracyReport {
+    let mut accuracy = Accuracy::new();
     for row in rows {
-        let (one, chunks) = (&truth[&row.request_id], row.chunks.as_ref().unwrap());
-        let ours = chunks[0].0 - row.write_start.unwrap();
-        ttft.push(us(ours, one.events[0][0] - one.arrived_ns.unwrap_or(one.read_ns)));
-        let pairs = chunks.windows(2).zip(one.events.windows(2));
-        for (ours, theirs) in pairs.take(chunks.len().saturating_sub(2)) {
-            gaps.push(us(ours[1].0 - ours[0].0, theirs[1][0] - theirs[0][0]));
-        }
+        let one = &truth[&row.request_id];
+        let arrivals = row.chunks.as_ref().unwrap().iter().map(|(at, _)| *at);
+        let ours = Seen { request: row.write_start, events: arrivals.collect() };
+        let sent = one.events.iter().map(|event| event[0]);
+        let theirs = Seen { request: one.arrived_ns, events: sent.collect() };
+        accuracy.add(&ours, &theirs);
     }
-    (ttft, gaps)
+    accuracy.report()
 }

@@ -1,4 +1,4 @@
-//! Medians, percentiles, and the fastest of many passes.
+//! Medians, and the fastest of many passes.
 
 use std::fmt;
 
@@ -34,28 +34,6 @@ impl fmt::Display for Spread {
     }
 }
 
-/// The median and the 99th percentile of many figures, by nearest rank.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Percentiles {
-    /// Half are no larger.
-    pub p50: f64,
-    /// 99 % are no larger.
-    pub p99: f64,
-}
-
-impl Percentiles {
-    /// Of these figures; zeros if there is none.
-    #[must_use]
-    pub fn of(mut figures: Vec<f64>) -> Self {
-        figures.sort_by(f64::total_cmp);
-        let at = |share: f64| {
-            let rank = (share * figures.len() as f64).ceil() as usize;
-            figures.get(rank.saturating_sub(1)).copied().unwrap_or(0.0)
-        };
-        Self { p50: at(0.5), p99: at(0.99) }
-    }
-}
-
 /// What one of `operations` takes, ns, if `work` does so many: the fastest of `passes`, which is
 /// the one that nothing else disturbed.
 pub fn best_ns(operations: u64, passes: usize, mut work: impl FnMut()) -> f64 {
@@ -79,14 +57,6 @@ mod tests {
         assert_eq!(spread.to_string(), "0.50 (0.10 to 0.90)");
         assert_eq!(Spread::of([2.0, 1.0]).median, 1.0);
         assert_eq!(Spread::of([]).highest, 0.0);
-    }
-
-    #[test]
-    fn percentiles_are_figures_that_were_there() {
-        let figures = (1..=200).rev().map(f64::from).collect();
-        assert_eq!(Percentiles::of(figures), Percentiles { p50: 100.0, p99: 198.0 });
-        assert_eq!(Percentiles::of(vec![7.0]), Percentiles { p50: 7.0, p99: 7.0 });
-        assert_eq!(Percentiles::of(Vec::new()), Percentiles::default());
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! | [`simulator`] | the simulated server as a process of its own, on a core of its own |
 //! | [`load`] | load points, carried out by the engine |
 //! | [`answers`] | answers as servers write them, for the parser |
-//! | [`figures`] | medians, percentiles, and the fastest of many passes |
+//! | [`figures`] | medians, and the fastest of many passes |
 
 pub mod answers;
 pub mod figures;

@@ -42,6 +42,24 @@ fn there_is_no_hidden_cap_on_connections() {
 }
 
 #[test]
+fn every_one_of_many_connections_meets_its_deadline() {
+    // More than a reactor looks at in one go.
+    const USERS: u64 = 600;
+    let sim = Sim::start(Settings { ttft: Law::Constant(60_000 * MS), ..settings() });
+    let mut load = workload(sim.address(), closed(USERS), requests(USERS));
+    load.limits.first_token_ns = Some(200 * MS);
+    // Raises the limit on open files: both ends of the connections are in this process.
+    let both_ends = workload(sim.address(), closed(2 * USERS + 100), requests(1));
+    let _notes = tokclock_engine::run::check(&both_ends).unwrap();
+    let ran = carry_out(&load);
+    let _ = sim.stop();
+    assert_eq!(ran.rows.len() as u64, USERS);
+    let is_late = |class| class == Some(ErrorClass::TimeoutFirstToken);
+    assert!(ran.rows.iter().all(|row| is_late(row.error)), "{:?}", ran.rows);
+    assert!(ran.facts.end < 30_000 * MS, "{} ms", ran.facts.end / MS);
+}
+
+#[test]
 fn waiting_requests_go_on_side_by_side_on_either_driver() {
     // A reactor that waits for sockets in the wrong way serves one after the other, and everything
     // still ends well: only the time tells. Alone, a request takes 20 + 7 × 2 ms.

@@ -1,9 +1,10 @@
 //! What an open stream takes of this process's memory.
 
-use std::fs;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
+
+use tokclock_engine::telemetry::host::{Files, anonymous_memory};
 
 use super::bench::Bench;
 use super::point::Point;
@@ -53,9 +54,10 @@ fn peak(bench: &mut Bench<'_>, streams: u64) -> Result<Option<u64>, Failure> {
     thread::scope(|scope| {
         let (done, wait) = mpsc::channel::<()>();
         let watcher = scope.spawn(move || {
-            let mut most = anonymous();
+            let files = Files::here();
+            let mut most = anonymous_memory(&files);
             while wait.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
-                most = most.max(anonymous());
+                most = most.max(anonymous_memory(&files));
             }
             most
         });
@@ -64,27 +66,4 @@ fn peak(bench: &mut Bench<'_>, streams: u64) -> Result<Option<u64>, Failure> {
         let most = watcher.join().ok().flatten();
         rates.map(|rates| rates.and(most))
     })
-}
-
-/// Anonymous memory of this process, bytes, where the kernel tells.
-fn anonymous() -> Option<u64> {
-    parse(&fs::read_to_string("/proc/self/status").ok()?)
-}
-
-fn parse(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    kib.checked_mul(1024)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn anonymous_memory_is_read_in_bytes() {
-        assert_eq!(parse("VmRSS:\t 9 kB\nRssAnon:\t     120 kB\nRssFile:\t 1 kB\n"), Some(122_880));
-        assert_eq!(parse("VmRSS:\t 9 kB\n"), None);
-        assert!(anonymous().is_some_and(|bytes| bytes > 0));
-    }
 }

@@ -30,7 +30,6 @@ pub struct ClientReport {
     /// `kernel` or `observed`: where arrival times were asked to come from.
     pub stamps: String,
     /// Reactors never slept (`--spin`).
-    #[serde(default)]
     pub spin: bool,
     /// One per reactor, by number.
     pub reactors: Vec<ReactorReport>,

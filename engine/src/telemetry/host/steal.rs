@@ -1,5 +1,7 @@
 //! What the hypervisor took from this host.
 
+use super::files::Files;
+
 /// The kernel's count of stolen and of all CPU time, at one moment.
 #[derive(Debug, Clone, Copy)]
 pub struct Steal {
@@ -11,8 +13,7 @@ impl Steal {
     /// Reads the counters; zeros where the kernel does not tell.
     #[must_use]
     pub fn now() -> Self {
-        std::fs::read_to_string("/proc/stat")
-            .map_or(Self { stolen: 0, all: 0 }, |text| parse(&text))
+        Files::here().text("proc/stat").map_or(Self { stolen: 0, all: 0 }, |text| parse(&text))
     }
 
     /// The share of CPU time stolen since this moment, 0 to 1; `None` if unknown.
