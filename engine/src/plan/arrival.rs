@@ -4,32 +4,61 @@
 //! the gaps 0 to *i*, counted from the start of the load, so it is the same on any number of
 //! reactors or hosts. Random laws draw gap 0 like any other: arrival 0 comes gap 0 after the
 //! start. Under `constant` gap 0 is 0, so that N seconds hold exactly N times the rate.
+//!
+//! Where the rate changes, the gaps are counted in arrivals instead of ns, and the rate says how
+//! long each takes ([`series`]); a trace has its instants written down ([`times`]).
+
+pub mod series;
+pub mod times;
 
 use rand_distr::{Distribution, Exp1, Gamma};
 
 use super::random::{Purpose, Streams};
 use crate::workload::Arrival;
+use series::{Paced, Walk};
+use times::Instants;
 
 /// Least rate of an open loop, in requests per second: one a day.
 pub const RATE_MIN: f64 = 1.0 / 86_400.0;
 /// Highest rate of an open loop, in requests per second.
-pub const RATE_MAX: f64 = 10_000_000.0;
+pub const RATE_MAX: f64 = crate::workload::series::RATE_MAX;
 /// Least shape of the gamma law; the coefficient of variation is then 10.
 pub const BURSTINESS_MIN: f64 = 0.01;
 /// Largest shape of the gamma law; the gaps then differ by a thousandth.
 pub const BURSTINESS_MAX: f64 = 1_000_000.0;
 
 /// The arrivals of one reactor: every `(index, instant)` with index ≡ reactor (mod reactors),
-/// the instant in ns after the start of the load.
+/// the instant in ns after the start of the load, never before the last.
 ///
-/// Walks all gaps, those of the other reactors too. Ends only where 64 bits do, after 584 years.
+/// Walks all arrivals, those of the other reactors too. Ends where the series or the trace does,
+/// else only where 64 bits do, after 584 years.
 #[derive(Debug, Clone)]
 pub struct Arrivals {
-    gaps: Gaps,
+    source: Source,
     reactor: u64,
     reactors: u64,
     next_index: u64,
-    last_instant_ns: u64,
+}
+
+/// Where instants come from; asked for one index after the other.
+#[derive(Debug, Clone)]
+enum Source {
+    Gaps { gaps: Gaps, last_instant_ns: u64 },
+    Series(Walk),
+    Times(Instants),
+}
+
+impl Source {
+    fn instant_ns(&mut self, index: u64) -> Option<u64> {
+        match self {
+            Self::Gaps { gaps, last_instant_ns } => {
+                *last_instant_ns = last_instant_ns.checked_add(gaps.gap_ns(index))?;
+                Some(*last_instant_ns)
+            }
+            Self::Series(walk) => walk.instant_ns(index),
+            Self::Times(instants) => instants.at(index),
+        }
+    }
 }
 
 impl Arrivals {
@@ -37,9 +66,25 @@ impl Arrivals {
     /// past the last has no arrivals.
     #[must_use]
     pub fn new(gaps: Gaps, reactor: usize, reactors: usize) -> Self {
+        Self::dealt(Source::Gaps { gaps, last_instant_ns: 0 }, reactor, reactors)
+    }
+
+    /// The same of a rate that changes.
+    #[must_use]
+    pub fn of_series(paced: &Paced, reactor: usize, reactors: usize) -> Self {
+        Self::dealt(Source::Series(paced.walk()), reactor, reactors)
+    }
+
+    /// The same of a trace.
+    #[must_use]
+    pub fn of_times(instants: Instants, reactor: usize, reactors: usize) -> Self {
+        Self::dealt(Source::Times(instants), reactor, reactors)
+    }
+
+    fn dealt(source: Source, reactor: usize, reactors: usize) -> Self {
         let (reactor, reactors) = (reactor as u64, (reactors as u64).max(1));
         let next_index = if reactor < reactors { 0 } else { u64::MAX };
-        Self { gaps, reactor, reactors, next_index, last_instant_ns: 0 }
+        Self { source, reactor, reactors, next_index }
     }
 }
 
@@ -50,28 +95,19 @@ impl Iterator for Arrivals {
         loop {
             let index = self.next_index;
             self.next_index = index.checked_add(1)?;
-            let gap_ns = self.gaps.gap_ns(index);
-            self.last_instant_ns = self.last_instant_ns.checked_add(gap_ns)?;
+            let instant_ns = self.source.instant_ns(index)?;
             if index % self.reactors == self.reactor {
-                return Some((index, self.last_instant_ns));
+                return Some((index, instant_ns));
             }
         }
     }
 }
 
-/// The gaps between arrivals.
+/// The gaps between arrivals at a rate that stays.
 #[derive(Debug, Clone, Copy)]
 pub struct Gaps {
-    law: Law,
-    streams: Streams,
+    draws: Draws,
     mean_ns: f64,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Law {
-    Constant,
-    Poisson,
-    Gamma(Gamma<f64>),
 }
 
 impl Gaps {
@@ -85,35 +121,63 @@ impl Gaps {
         if !(RATE_MIN..=RATE_MAX).contains(&rate) {
             return Err(ArrivalError::Rate { rate });
         }
-        let law = match arrival {
-            Arrival::Constant => Law::Constant,
-            Arrival::Poisson => Law::Poisson,
-            Arrival::Gamma { burstiness } => Law::Gamma(unit_gamma(burstiness)?),
-        };
-        Ok(Self { law, streams: Streams::new(seed, Purpose::Gap), mean_ns: 1e9 / rate })
+        Ok(Self { draws: Draws::new(arrival, seed)?, mean_ns: 1e9 / rate })
     }
 
     /// The gap before arrival `index`, in ns.
     #[must_use]
     pub fn gap_ns(&self, index: u64) -> u64 {
-        let draw: f64 = match &self.law {
+        match self.draws.gap(index) {
+            // Rounding to the nearest moves the mean by nothing that could be measured; the cast
+            // saturates.
+            Some(gap) => (gap * self.mean_ns).round() as u64,
             // Differences of rounded instants: rounded gaps would drift.
-            Law::Constant => {
+            None => {
                 let before = index.saturating_sub(1);
-                return self.constant_ns(index).saturating_sub(self.constant_ns(before));
+                self.constant_ns(index).saturating_sub(self.constant_ns(before))
             }
-            Law::Poisson => Exp1.sample(&mut self.streams.at(index)),
-            Law::Gamma(law) => law.sample(&mut self.streams.at(index)),
-        };
-        // Rounding to the nearest moves the mean by nothing that could be measured; the cast
-        // saturates.
-        (draw * self.mean_ns).round() as u64
+        }
     }
 
     /// Instant `index` of the constant law, in ns: index / rate, rounded once. The product is
     /// right to 2^-52 of itself, which is less than 1 ns for 50 days.
     fn constant_ns(&self, index: u64) -> u64 {
         (index as f64 * self.mean_ns).round() as u64
+    }
+}
+
+/// Gaps of mean 1, before any rate.
+#[derive(Debug, Clone, Copy)]
+struct Draws {
+    law: Law,
+    streams: Streams,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Law {
+    Constant,
+    Poisson,
+    Gamma(Gamma<f64>),
+}
+
+impl Draws {
+    fn new(arrival: Arrival, seed: u64) -> Result<Self, ArrivalError> {
+        let law = match arrival {
+            Arrival::Constant => Law::Constant,
+            Arrival::Poisson => Law::Poisson,
+            Arrival::Gamma { burstiness } => Law::Gamma(unit_gamma(burstiness)?),
+        };
+        Ok(Self { law, streams: Streams::new(seed, Purpose::Gap) })
+    }
+
+    /// The gap before arrival `index`; `None` under the constant law, where arrival *i* is simply
+    /// *i* gaps after the start.
+    fn gap(&self, index: u64) -> Option<f64> {
+        match &self.law {
+            Law::Constant => None,
+            Law::Poisson => Some(Exp1.sample(&mut self.streams.at(index))),
+            Law::Gamma(law) => Some(law.sample(&mut self.streams.at(index))),
+        }
     }
 }
 
@@ -141,167 +205,37 @@ pub enum ArrivalError {
         /// What was given.
         burstiness: f64,
     },
+    /// More arrivals than can be counted.
+    #[error("rate series of {arrivals:e} arrivals: give at most {:e}", series::ARRIVALS_MAX)]
+    TooMany {
+        /// How many the series makes.
+        arrivals: f64,
+    },
+    /// A trace of nothing.
+    #[error("the trace has no arrivals, or is to be played 0 times")]
+    NoTimes,
+    /// A trace that goes back.
+    #[error("arrival {number} of the trace comes before the one in front of it: sort them by time")]
+    Order {
+        /// Which, from 1.
+        number: usize,
+    },
+    /// No usable factor of speed.
+    #[error("trace speed {speed}: give 0.001 to 1000000; 10 is ten times faster")]
+    Speed {
+        /// What was given.
+        speed: f64,
+    },
+    /// A time past what 64 bits hold, once slowed down.
+    #[error("arrival {number} of the trace is over 100 years away: play it faster")]
+    Far {
+        /// Which, from 1.
+        number: usize,
+    },
+    /// Nothing tells when the next round would begin.
+    #[error("a trace whose arrivals are all at one instant cannot be played more than once")]
+    NoSpan,
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    const GAPS: usize = 100_000;
-
-    fn gaps(rate: f64, arrival: Arrival, seed: u64) -> Gaps {
-        Gaps::new(rate, arrival, seed).unwrap()
-    }
-
-    fn drawn(arrival: Arrival, seed: u64) -> Vec<f64> {
-        let gaps = gaps(1_000.0, arrival, seed);
-        (0..GAPS as u64).map(|index| gaps.gap_ns(index) as f64).collect()
-    }
-
-    fn mean(values: &[f64]) -> f64 {
-        values.iter().sum::<f64>() / values.len() as f64
-    }
-
-    fn variance(values: &[f64]) -> f64 {
-        let mean = mean(values);
-        values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / values.len() as f64
-    }
-
-    fn lag_one_correlation(values: &[f64]) -> f64 {
-        let mean = mean(values);
-        let products = values.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean));
-        products.sum::<f64>() / values.len() as f64 / variance(values)
-    }
-
-    #[test]
-    fn poisson_gaps_have_the_moments_of_the_exponential_law() {
-        for seed in 0..3 {
-            let gaps = drawn(Arrival::Poisson, seed);
-            // n = 100,000, sqrt(n) = 316. All bounds are 4.5 standard errors or more.
-            // Mean: CV/sqrt(n) = 0.0032.
-            assert!((mean(&gaps) / 1e6 - 1.0).abs() < 0.015);
-            // CV: the standard error of a sample CV of the exponential law is 1/sqrt(n).
-            let cv = variance(&gaps).sqrt() / mean(&gaps);
-            assert!((cv - 1.0).abs() < 0.015, "{cv}");
-            // Correlation of independent values: 1/sqrt(n).
-            assert!(lag_one_correlation(&gaps).abs() < 0.015);
-            // The law itself, not only its moments: P(gap > 2 means) = e^-2, standard error
-            // sqrt(p(1-p)/n) = 0.0011.
-            let above = gaps.iter().filter(|gap| **gap > 2e6).count() as f64 / GAPS as f64;
-            assert!((above - (-2f64).exp()).abs() < 0.005, "{above}");
-        }
-    }
-
-    #[test]
-    fn poisson_counts_are_as_dispersed_as_their_mean() {
-        for seed in 10..13 {
-            let arrivals = Arrivals::new(gaps(1_000.0, Arrival::Poisson, seed), 0, 1);
-            let mut counts = vec![0.0; 9_000];
-            for (_, instant_ns) in arrivals.take(GAPS) {
-                if let Some(count) = counts.get_mut((instant_ns / 10_000_000) as usize) {
-                    *count += 1.0;
-                }
-            }
-            // Variance over mean of counts in 9,000 windows of 10 expected arrivals; its
-            // standard error is sqrt(2/9,000) = 0.015. Poisson gives 1.
-            let dispersion = variance(&counts) / mean(&counts);
-            assert!((dispersion - 1.0).abs() < 0.075, "{dispersion}");
-        }
-    }
-
-    #[test]
-    fn gamma_gaps_have_the_burstiness_that_was_asked_for() {
-        for burstiness in [0.25, 0.5, 1.0, 4.0, 100.0] {
-            let gaps = drawn(Arrival::Gamma { burstiness }, 5);
-            let cv = 1.0 / burstiness.sqrt();
-            // Bounds of five standard errors. Mean: CV/sqrt(n) of itself. CV: by the delta method
-            // its relative variance is (1 + 1/k)/(2n) for shape k.
-            assert!((mean(&gaps) / 1e6 - 1.0).abs() < 5.0 * cv / 316.0);
-            let found = variance(&gaps).sqrt() / mean(&gaps);
-            let bound = 5.0 * (0.5 + 0.5 / burstiness).sqrt() / 316.0;
-            assert!((found / cv - 1.0).abs() < bound, "{burstiness}: {found} for {cv}");
-            assert!(lag_one_correlation(&gaps).abs() < 5.0 / 316.0);
-        }
-    }
-
-    #[test]
-    fn constant_arrivals_do_not_drift() {
-        let instants = |rate, count| -> Vec<u64> {
-            Arrivals::new(gaps(rate, Arrival::Constant, 0), 0, 1)
-                .take(count)
-                .map(|(_, instant_ns)| instant_ns)
-                .collect()
-        };
-        assert_eq!(instants(3.0, 4), [0, 333_333_333, 666_666_667, 1_000_000_000]);
-        let last = instants(3.0, 300_001).pop();
-        assert_eq!(last, Some(100_000_000_000_000), "a day and more at 3 a second");
-        assert_eq!(instants(7e6, 700_001).pop(), Some(100_000_000));
-    }
-
-    #[test]
-    fn arrivals_are_the_same_on_any_number_of_reactors() {
-        for arrival in [Arrival::Constant, Arrival::Poisson, Arrival::Gamma { burstiness: 0.5 }] {
-            let gaps = gaps(50.0, arrival, 11);
-            let alone: Vec<_> = Arrivals::new(gaps, 0, 1).take(600).collect();
-            for reactors in 1..=3 {
-                let mut union: Vec<_> = (0..reactors)
-                    .flat_map(|reactor| Arrivals::new(gaps, reactor, reactors).take(600 / reactors))
-                    .collect();
-                union.sort_unstable();
-                assert_eq!(union, alone, "{arrival:?} on {reactors}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_reactor_past_the_last_has_nothing_to_do() {
-        let gaps = gaps(50.0, Arrival::Constant, 0);
-        assert_eq!(Arrivals::new(gaps, 2, 2).next(), None);
-        assert_eq!(Arrivals::new(gaps, 0, 0).next(), Some((0, 0)));
-    }
-
-    #[test]
-    fn another_seed_gives_other_gaps_of_the_same_law() {
-        assert_ne!(drawn(Arrival::Poisson, 1)[..5], drawn(Arrival::Poisson, 2)[..5]);
-    }
-
-    #[test]
-    fn the_gaps_are_the_ones_that_were_published() {
-        let poisson = gaps(10.0, Arrival::Poisson, 42);
-        assert_eq!(
-            [0, 1, 2, 1_000].map(|index| poisson.gap_ns(index)),
-            [72_694_854, 9_676_231, 118_203_234, 273_262_470]
-        );
-        let gamma = gaps(10.0, Arrival::Gamma { burstiness: 0.5 }, 42);
-        assert_eq!(
-            [0, 1, 2, 1_000].map(|index| gamma.gap_ns(index)),
-            [40_330_060, 167_877_932, 119_633_442, 403_049_140]
-        );
-    }
-
-    #[test]
-    fn rates_and_shapes_that_make_no_sense_are_refused() {
-        for rate in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e-6, 1.1e7] {
-            let error = Gaps::new(rate, Arrival::Poisson, 0).unwrap_err();
-            assert!(error.to_string().contains("requests per second"), "{error}");
-        }
-        for burstiness in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e-9] {
-            let error = Gaps::new(1.0, Arrival::Gamma { burstiness }, 0).unwrap_err();
-            assert!(error.to_string().starts_with("burstiness"), "{error}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn constant_instants_are_within_a_ns_of_the_true_ones(
-            rate in 1u64..10_000_000, index in 0u64..1_000_000_000,
-        ) {
-            prop_assume!(index / rate < 50 * 86_400);
-            let instant_ns = gaps(rate as f64, Arrival::Constant, 0).constant_ns(index);
-            let exact = u128::from(index) * 1_000_000_000 / u128::from(rate);
-            prop_assert!(u128::from(instant_ns).abs_diff(exact) <= 1);
-        }
-    }
-}
+mod tests;
