@@ -4,8 +4,11 @@
 //! fuzz targets call these functions with what the fuzzer makes up; an ordinary test replays the
 //! corpus through them.
 
+use std::io::{self, Read};
 use std::sync::Arc;
 
+use tokclock_engine::plan::data::DataSet;
+use tokclock_engine::workload::{DataSpec, Format, OnBadLine, Source};
 use tokclock_parser::answer::{Answer, Limits, Settings};
 use tokclock_parser::body::{Body, Part};
 use tokclock_parser::dialect::{Decoder, Dialect, Places, Template};
@@ -192,6 +195,63 @@ pub fn template(input: &[u8]) {
     };
     let Ok(template) = Template::new(places) else { unreachable!("all of these are sound") };
     dialect(&Dialect::Template(Arc::new(template)), input);
+}
+
+/// Entries, report and errors of a data set do not depend on the split, and what was read is read
+/// again from its normal form. The first byte chooses the ending of the file and the format.
+pub fn data(input: &[u8]) {
+    let [choice, seed, text @ ..] = input else { return };
+    let choice = usize::from(*choice);
+    let name = ["d.jsonl", "d.csv", "d.json", "d"][choice % 4];
+    let format = Format::ALL[choice / 4 % Format::ALL.len()];
+    let spec = DataSpec { format, on_bad_line: OnBadLine::Skip, ..DataSpec::new(Source::Stdin) };
+    let one = data_in_pieces(&spec, name, text, &[text.len()]);
+    assert_eq!(data_in_pieces(&spec, name, text, &split(text.len(), *seed)), one);
+    let Ok((entries, _)) = one else { return };
+    let native = DataSpec { format: Format::Native, ..spec };
+    let lines = entries.join(&b'\n');
+    match data_in_pieces(&native, "d.jsonl", &lines, &[lines.len()]) {
+        Ok((again, _)) => assert_eq!(again, entries),
+        Err(error) => unreachable!("{error}"),
+    }
+}
+
+type Entries = (Vec<Vec<u8>>, String);
+
+fn data_in_pieces(
+    spec: &DataSpec,
+    name: &str,
+    text: &[u8],
+    pieces: &[usize],
+) -> Result<Entries, String> {
+    let pieces = pieces_of(text, pieces).map(<[u8]>::to_vec).filter(|piece| !piece.is_empty());
+    let pieces = Pieces { left: pieces.collect::<Vec<_>>().into_iter(), piece: Vec::new() };
+    let set = DataSet::read(spec, name, Box::new(pieces), None);
+    let set = set.map_err(|error| error.to_string())?;
+    let mut entries = Vec::new();
+    for entry in 0..set.len() {
+        let mut line = Vec::new();
+        set.entry(entry).map_err(|error| error.to_string())?.write(&mut line);
+        entries.push(line);
+    }
+    Ok((entries, format!("{:?}", set.report())))
+}
+
+/// Gives one piece a read, or less.
+struct Pieces {
+    left: std::vec::IntoIter<Vec<u8>>,
+    piece: Vec<u8>,
+}
+
+impl Read for Pieces {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.piece.is_empty() {
+            self.piece = self.left.next().unwrap_or_default();
+        }
+        let bytes = self.piece.as_slice().read(buffer)?;
+        self.piece.drain(..bytes);
+        Ok(bytes)
+    }
 }
 
 /// As they are, or so small that an input meets them.
