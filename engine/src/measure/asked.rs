@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::record::Tally;
-use crate::workload::{Arrival, Endpoint, Load, Overflow, Tokenizer, Warmup, Workload};
+use crate::workload::{Arrival, Class, Endpoint, Load, Replay, Schedule, Warmup, Workload};
 
 /// Where the requests went. Headers may hold secrets and are left out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,12 +52,49 @@ pub struct WorkloadReport {
     pub warmup_ns: Option<u64>,
     /// Time after it for what is in flight, ns.
     pub drain_ns: u64,
-    /// Input tokens of each prompt.
-    pub input_tokens: u32,
-    /// Output tokens asked for.
-    pub output_tokens: u32,
+    /// Conversations of the load, if limited.
+    #[serde(default)]
+    pub sessions: Option<u64>,
+    /// Mean input tokens of a synthetic prompt of the first class, without what it shares with others.
+    pub input_tokens: Option<f64>,
+    /// Mean output tokens asked for, likewise.
+    pub output_tokens: Option<f64>,
     /// The tokenizer that counts them here.
     pub tokenizer: String,
+    /// What was sent: one class, or several by weight.
+    #[serde(default)]
+    pub classes: Vec<ClassAsked>,
+}
+
+/// What requests of one class said.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ClassAsked {
+    /// Its name; null where there is one alone.
+    pub name: Option<String>,
+    /// Its share of all items.
+    pub share: f64,
+    /// The model that it asks for, where it is not the target's.
+    pub model: Option<String>,
+    /// The recording that it was taken from.
+    pub data: Option<String>,
+    /// The law of input lengths, in tokens; null for a recording.
+    pub isl: Option<String>,
+    /// The law of output lengths, in tokens.
+    pub osl: String,
+    /// Tokens of the system prompt that all of its requests share.
+    pub system_tokens: u32,
+    /// Prefixes, each of which some of its requests share.
+    pub prefix_groups: Option<u32>,
+    /// The share of each prompt that others begin with too, where that was asked for.
+    pub cached_share: Option<f64>,
+    /// Requests belong to conversations.
+    pub conversations: bool,
+    /// What later turns hold of earlier ones: `live`, `recorded` or `none`; null without turns.
+    pub history: Option<String>,
+    /// What keeps prefix caches from knowing prompts: `none`, `run` or `request`.
+    pub cache_bust: String,
+    /// Tokens that the server adds to a prompt and that input lengths include.
+    pub template_tokens: u32,
 }
 
 /// When requests went.
@@ -70,6 +107,30 @@ pub enum LoadReport {
         users: u64,
         /// They started evenly over this time, ns.
         ramp_ns: u64,
+    },
+    /// Arrivals at the times of a recording.
+    Replay {
+        /// How many times as fast.
+        speed: f64,
+        /// How often.
+        loops: u64,
+        /// At most so many in flight.
+        max_in_flight: Option<u64>,
+        /// What happened above that: `wait` or `drop`.
+        overflow: String,
+    },
+    /// Arrivals at a rate that changes.
+    Series {
+        /// The rate, as it was given.
+        rates: String,
+        /// The law of the gaps.
+        arrival: String,
+        /// 1/CV² of the gaps; null where they are equal.
+        burstiness: Option<f64>,
+        /// At most so many in flight.
+        max_in_flight: Option<u64>,
+        /// What happened above that: `wait` or `drop`.
+        overflow: String,
     },
     /// Arrivals that do not wait for answers.
     Open {
@@ -122,53 +183,90 @@ impl WorkloadReport {
     /// The load and content of `workload`; `ramp_ns` is the ramp that a closed loop really had.
     #[must_use]
     pub fn new(workload: &Workload, ramp_ns: u64) -> Self {
-        let (stop, content) = (workload.stop, &workload.content);
+        let stop = workload.stop;
         let (warmup_requests, warmup_ns) = match stop.warmup {
             Warmup::None => (None, None),
             Warmup::Requests(requests) => (Some(requests), None),
             Warmup::Time(ns) => (None, Some(ns)),
         };
-        let tokenizer = match content.tokenizer {
-            Tokenizer::O200kBase => "o200k_base",
-            Tokenizer::Cl100kBase => "cl100k_base",
-            Tokenizer::Qwen2 => "qwen2",
-        };
+        let first = workload.mix.first().map(|class| &class.content);
+        let synthetic = first.filter(|content| content.data.is_none());
+        let (input_tokens, output_tokens) =
+            synthetic.map(|content| content.lengths.means()).unzip();
+        let all: f64 = workload.mix.iter().map(|class| class.weight).sum();
         Self {
-            load: LoadReport::new(workload.load, ramp_ns),
+            load: LoadReport::new(&workload.load, ramp_ns),
             requests: stop.requests,
             duration_ns: stop.duration_ns,
+            sessions: stop.sessions,
             warmup_requests,
             warmup_ns,
             drain_ns: stop.drain_ns,
-            input_tokens: content.input_tokens,
-            output_tokens: content.output_tokens,
-            tokenizer: tokenizer.into(),
+            input_tokens,
+            output_tokens,
+            tokenizer: workload.text.tokenizer.to_string(),
+            classes: workload.mix.iter().map(|class| ClassAsked::new(class, all)).collect(),
+        }
+    }
+}
+
+impl ClassAsked {
+    fn new(class: &Class, all: f64) -> Self {
+        let content = &class.content;
+        let (isl, osl) = content.lengths.texts();
+        let conversations = content.has_sessions();
+        Self {
+            name: class.name.clone(),
+            share: class.weight / all,
+            model: class.model.clone(),
+            data: content.data.as_ref().map(|data| data.source.to_string()),
+            isl: content.data.is_none().then_some(isl),
+            osl,
+            system_tokens: content.shared.system_tokens,
+            prefix_groups: content.shared.groups.as_ref().map(|groups| groups.count),
+            cached_share: content.shared.cached_share,
+            conversations,
+            history: conversations.then(|| content.conversation.history.to_string()),
+            cache_bust: content.cache_bust.to_string(),
+            template_tokens: content.template_tokens,
         }
     }
 }
 
 impl LoadReport {
-    fn new(load: Load, ramp: u64) -> Self {
-        match load {
-            Load::Closed { users, ramp_ns } => Self::Closed { users, ramp_ns: ramp.max(ramp_ns) },
-            Load::Open { rate, arrival, max_in_flight, overflow } => {
-                let (arrival, burstiness) = match arrival {
-                    Arrival::Constant => ("constant", None),
-                    Arrival::Poisson => ("poisson", Some(1.0)),
-                    Arrival::Gamma { burstiness } => ("gamma", Some(burstiness)),
-                };
-                let overflow = match overflow {
-                    Overflow::Wait => "wait",
-                    Overflow::Drop => "drop",
-                };
-                Self::Open {
-                    rate,
-                    arrival: arrival.into(),
-                    burstiness,
-                    max_in_flight,
-                    overflow: overflow.into(),
-                }
+    fn new(load: &Load, ramp: u64) -> Self {
+        let (schedule, max_in_flight, overflow) = match load {
+            Load::Closed { users, ramp_ns } => {
+                return Self::Closed { users: *users, ramp_ns: ramp.max(*ramp_ns) };
+            }
+            Load::Open { schedule, max_in_flight, overflow } => {
+                (schedule, *max_in_flight, overflow.to_string())
+            }
+        };
+        match schedule {
+            Schedule::Rate { rate, arrival } => {
+                let (arrival, burstiness) = law(*arrival);
+                Self::Open { rate: *rate, arrival, burstiness, max_in_flight, overflow }
+            }
+            Schedule::Series { series, arrival } => {
+                let (arrival, burstiness) = law(*arrival);
+                let rates = series.to_string();
+                Self::Series { rates, arrival, burstiness, max_in_flight, overflow }
+            }
+            Schedule::Replay(replay) => {
+                let Replay { speed, loops, .. } = *replay;
+                Self::Replay { speed, loops, max_in_flight, overflow }
             }
         }
     }
+}
+
+/// The name of a law of gaps, and 1/CV² of them.
+fn law(arrival: Arrival) -> (String, Option<f64>) {
+    let (name, burstiness) = match arrival {
+        Arrival::Constant => ("constant", None),
+        Arrival::Poisson => ("poisson", Some(1.0)),
+        Arrival::Gamma { burstiness } => ("gamma", Some(burstiness)),
+    };
+    (name.into(), burstiness)
 }

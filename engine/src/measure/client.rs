@@ -11,10 +11,11 @@ use super::distribution::{Distribution, ratio};
 use super::health::{self, Health, Reason};
 use super::metric::Request;
 use super::network::NetworkReport;
+use super::rate;
 use super::summary::Latency;
 use crate::record::{Outcome, Tally, WaitCause};
 use crate::telemetry::host::Watched;
-use crate::workload::{ClientFigure, Load, Thresholds, Workload};
+use crate::workload::{ClientFigure, Load, Schedule, Thresholds, Workload};
 
 /// The client's figures and the verdict on them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -224,8 +225,13 @@ fn zero_share(gaps: &Histogram<u64>) -> Option<f64> {
 }
 
 fn slip(workload: &Workload, facts: &Facts, measured: &[&Request]) -> Option<Slip> {
-    let Load::Open { rate, .. } = workload.load else { return None };
-    let late_after_ns = health::late_after_ns(rate);
+    let Load::Open { schedule, .. } = &workload.load else { return None };
+    let rate = match schedule {
+        Schedule::Rate { rate, .. } => Some(*rate),
+        // As often as they came on average.
+        _ => rate::issue_rate(measured.iter().copied(), measured.len() as u64),
+    };
+    let late_after_ns = health::late_after_ns(rate.unwrap_or(1.0));
     let (mut all, mut own, mut late) = (Vec::new(), Vec::new(), 0);
     let mut by_cause: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     for request in measured {

@@ -11,6 +11,8 @@ pub struct Facts {
     pub start_monotonic_ns: u64,
     /// CLOCK_REALTIME at the run's start, ns.
     pub start_realtime_ns: u64,
+    /// When the load began, warm-up included.
+    pub load_start: u64,
     /// When the measured part began.
     pub window_start: u64,
     /// When it ended: the planned instant, the last completion (window by requests), or the interrupt.

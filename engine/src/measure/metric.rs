@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::record::{ErrorClass, Outcome, Phase, Row, WaitCause};
-use crate::workload::{Load, Metric, Workload};
+use crate::workload::{Class, Load, Metric, Workload};
 
 /// From where a latency is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +49,10 @@ impl fmt::Debug for Maybe {
 #[expect(missing_docs, reason = "the other names are those of `Row`")]
 pub struct Request {
     pub index: u64,
+    /// Number of its class.
+    pub class: u16,
+    /// Its turn, from 0, where there are conversations.
+    pub turn: Option<u32>,
     pub phase: Phase,
     pub outcome: Outcome,
     pub error: Option<ErrorClass>,
@@ -73,12 +77,22 @@ pub struct Request {
     /// Input tokens by the server, else by our tokenizer.
     pub input_tokens: Maybe,
     pub output_tokens: Maybe,
+    /// Input tokens that the server took from its cache, and that one without limits would have.
+    pub cached_tokens: Maybe,
+    pub ideal_cached_tokens: Maybe,
     pub first_tokens: Option<u32>,
     pub events: u32,
     /// Its output ended at its length limit.
     pub capped: bool,
     /// The answer came as a stream.
     pub stream: bool,
+}
+
+/// The number of a row's class; 0 where there is one alone.
+fn class_of(row: &Row, workload: &Workload) -> u16 {
+    let Some(name) = &row.class else { return 0 };
+    let is_it = |class: &Class| class.name.as_ref() == Some(name);
+    workload.mix.iter().position(is_it).unwrap_or(0) as u16
 }
 
 impl Request {
@@ -91,6 +105,8 @@ impl Request {
         };
         Self {
             index: row.index,
+            class: class_of(row, workload),
+            turn: row.turn,
             phase: row.phase,
             outcome: row.outcome,
             error: row.error,
@@ -112,6 +128,8 @@ impl Request {
             done: row.done.into(),
             input_tokens: row.input_tokens.or(row.client_input_tokens).into(),
             output_tokens: row.output_tokens.into(),
+            cached_tokens: row.cached_tokens.into(),
+            ideal_cached_tokens: row.ideal_cached_tokens.into(),
             first_tokens: row.first_tokens,
             events: row.events,
             capped: row.finish.as_deref() == Some("length"),

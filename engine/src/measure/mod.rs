@@ -8,8 +8,11 @@
 //! and of reactors changes no figure.
 
 mod accuracy;
+mod arrivals;
 mod asked;
+mod cache;
 mod ceiling;
+mod class;
 mod client;
 mod distribution;
 mod goodput;
@@ -19,16 +22,22 @@ mod interval;
 mod judged;
 mod metric;
 mod network;
+mod part;
 mod rate;
 #[cfg(test)]
 mod rows;
 mod slo;
+mod stage;
 mod summary;
 mod tokens;
+mod turn;
 
 pub use accuracy::{Accuracy, AccuracyReport, Seen};
-pub use asked::{LoadReport, TargetReport, TlsReport, WorkloadReport};
+pub use arrivals::{ArrivalReport, ArrivalVerdict, GapTest};
+pub use asked::{ClassAsked, LoadReport, TargetReport, TlsReport, WorkloadReport};
+pub use cache::{CacheCounters, CacheReport};
 pub use ceiling::{Ceiling, peak_reads_per_s};
+pub use class::ClassReport;
 pub use client::{ClientReport, ReactorReport, Slip};
 pub use distribution::{ByPercentile, Distribution};
 pub use goodput::{Attainment, GoodputReport};
@@ -40,19 +49,19 @@ pub use metric::{Maybe, Request, Since};
 pub use network::NetworkReport;
 pub use rate::{Rate, Window};
 pub use slo::{Held, ObjectiveReport, SloReport};
+pub use stage::StageReport;
 pub use summary::{
     Latency, Phases, Requests, Run, SCHEMA, Service, Summary, Verdicts, WindowReport,
 };
-pub use tokens::Tokens;
+pub use tokens::{Added, Tokens};
+pub use turn::{SessionsReport, TurnReport};
 
-use hdrhistogram::Histogram;
+use class::Sums;
 use interval::{Pool, resampled};
-use judged::Trial;
-use summary::Outcomes;
-use tokens::TokenSums;
+use part::Part;
 
-use crate::record::{Outcome, Phase, Row, Tally};
-use crate::workload::{Metric, Workload};
+use crate::record::{Row, Tally};
+use crate::workload::Workload;
 
 /// All figures of a run: from what was asked, what is known of the run, and a row per request, in
 /// any order.
@@ -62,13 +71,17 @@ pub fn summarize(
     facts: &Facts,
     rows: impl IntoIterator<Item = Row>,
 ) -> Summary {
-    let (mut outcomes, mut tokens) = (Outcomes::default(), TokenSums::default());
+    let mut sums = Sums::default();
+    let mut by_class = vec![Sums::default(); workload.mix.len()];
     let mut requests = Vec::new();
     for row in rows {
         let request = Request::new(&row, workload);
-        outcomes.add(&row);
-        if request.is_measured() && request.is_ok() {
-            tokens.add(&row);
+        let class = by_class.get_mut(usize::from(request.class));
+        for sums in class.into_iter().chain([&mut sums]) {
+            sums.outcomes.add(&row);
+            if request.is_measured() && request.is_ok() {
+                sums.tokens.add(&row);
+            }
         }
         requests.push(request);
     }
@@ -77,15 +90,17 @@ pub fn summarize(
 
     let sum =
         |field: fn(&Tally) -> u64| facts.tallies.iter().map(field).fold(0, u64::saturating_add);
-    let run = run(workload, facts, outcomes.warmup);
-    let counts = outcomes.finish(sum(|t| t.offered), sum(|t| t.dropped));
-    // Those that were cancelled on purpose say nothing of the server, so no percentile holds them.
-    let on_purpose = |r: &&Request| r.phase == Phase::Measure && r.is_cancelled_on_purpose();
-    let on_purpose = requests.iter().filter(on_purpose).count();
-    let lost = counts.offered - (measured.len() + on_purpose) as u64;
-    let latency = latency(facts, &measured);
-    let trials = Trials { facts, measured: &measured, lost };
-    let tokens = tokens.finish();
+    let run = run(workload, facts, sums.outcomes.warmup);
+    let counts = sums.outcomes.finish(sum(|t| t.offered), sum(|t| t.dropped));
+    let (icl, itl) = (&facts.pooled.icl, &facts.pooled.itl);
+    let part = Part::new(&measured, &requests, counts.offered, facts.end, icl, itl);
+    let pooled = |histogram, pool| {
+        let gaps = Distribution::from_histogram(histogram);
+        Distribution { ci95: resampled(&facts.tallies, pool, &gaps.percentiles), ..gaps }
+    };
+    let latency = part.latency(pooled(icl, Pool::Chunks), pooled(itl, Pool::Tokens));
+    let lost = part.lost();
+    let tokens = sums.tokens.finish();
     let client = ClientReport::new(workload, facts, &measured, &latency);
     let window = Window { start: facts.window_start, end: facts.window_end };
     Summary {
@@ -94,10 +109,14 @@ pub fn summarize(
         target: TargetReport::new(workload, &facts.tallies),
         workload: WorkloadReport::new(workload, facts.ramp_ns),
         host: serde_json::Value::Null,
-        judged: trials.report(),
+        judged: part.judged(),
         rate: rate::rates(workload, facts, &requests, counts.offered, &latency.tpot.percentiles),
         goodput: goodput::goodput(&workload.objectives, &requests, lost, window, facts.end),
-        slo: slo::judge(&workload.objectives.slo, |metric| trials.of(metric)),
+        slo: slo::judge(&workload.objectives.slo, |metric| part.trial(metric)),
+        cache: Some(cache::cache(&measured)),
+        classes: class::classes(workload, facts, &requests, by_class),
+        sessions: turn::sessions(&measured, &facts.tallies),
+        stages: stage::stages(workload, facts, &requests),
         notes: health::notes(&client, &tokens, latency.itl.count > latency.icl.count),
         requests: counts,
         client,
@@ -124,88 +143,6 @@ fn run(workload: &Workload, facts: &Facts, warmup_requests: u64) -> Run {
         interrupted: facts.interrupted,
         warmup_requests,
         ramp_ns: facts.ramp_ns,
-    }
-}
-
-fn latency(facts: &Facts, measured: &[&Request]) -> Latency {
-    let of = |value: &dyn Fn(&Request) -> Option<u64>| {
-        let good = measured.iter().filter(|request| request.is_ok());
-        Distribution::from_values(&good.filter_map(|r| value(r)).collect::<Vec<u64>>())
-    };
-    let pooled = |histogram, pool| {
-        let gaps = Distribution::from_histogram(histogram);
-        Distribution { ci95: resampled(&facts.tallies, pool, &gaps.percentiles), ..gaps }
-    };
-    Latency {
-        ttfb: of(&|r| r.ttfb(Since::Origin)),
-        ttft: of(&|r| r.ttft(Since::Origin)),
-        ttfo: of(&|r| r.ttfo(Since::Origin)),
-        ttst: of(&Request::ttst),
-        icl: pooled(&facts.pooled.icl, Pool::Chunks),
-        itl: pooled(&facts.pooled.itl, Pool::Tokens),
-        tpot: of(&Request::tpot),
-        ntpot: of(&|r| r.ntpot(Since::Origin)),
-        e2e: of(&|r| r.e2e(Since::Origin)),
-        stream_tail: of(&Request::stream_tail),
-        service: Service {
-            ttfb: of(&|r| r.ttfb(Since::Write)),
-            ttft: of(&|r| r.ttft(Since::Write)),
-            ttfo: of(&|r| r.ttfo(Since::Write)),
-            ntpot: of(&|r| r.ntpot(Since::Write)),
-            e2e: of(&|r| r.e2e(Since::Write)),
-        },
-        phases: Phases {
-            connect: of(&Request::connect),
-            tls: of(&Request::tls),
-            write: of(&Request::write),
-            server_wait: of(&Request::server_wait),
-            prefill_wait: of(&Request::prefill_wait),
-            decode: of(&Request::decode),
-            tail: of(&Request::stream_tail),
-        },
-    }
-}
-
-/// Makes the judged samples of one metric after the other: all of them at once would be much memory.
-struct Trials<'a> {
-    facts: &'a Facts,
-    measured: &'a [&'a Request],
-    lost: u64,
-}
-
-impl<'a> Trials<'a> {
-    fn of(&self, metric: Metric) -> Trial<'a> {
-        match metric {
-            Metric::Icl => self.gaps(&self.facts.pooled.icl),
-            Metric::Itl => self.gaps(&self.facts.pooled.itl),
-            _ => Trial::of_requests(metric, self.measured, self.lost, self.facts.end),
-        }
-    }
-
-    fn gaps(&self, pooled: &'a Histogram<u64>) -> Trial<'a> {
-        let count = |test: &dyn Fn(&Request) -> bool| {
-            self.measured.iter().filter(|request| test(request)).count() as u64
-        };
-        // Only answers with a gap could give samples.
-        let ok = count(&|r| r.is_ok() && r.second_token.get().is_some());
-        let failed = count(&|r| r.outcome == Outcome::Error) + self.lost;
-        let cut = count(&|r| r.outcome == Outcome::Cancelled);
-        Trial::of_gaps(pooled, ok, failed, cut)
-    }
-
-    fn report(&self) -> Judged {
-        let of = |metric| self.of(metric).distribution();
-        Judged {
-            ttfb: of(Metric::Ttfb),
-            ttft: of(Metric::Ttft),
-            ttfo: of(Metric::Ttfo),
-            ttst: of(Metric::Ttst),
-            icl: of(Metric::Icl),
-            itl: of(Metric::Itl),
-            tpot: of(Metric::Tpot),
-            ntpot: of(Metric::Ntpot),
-            e2e: of(Metric::E2e),
-        }
     }
 }
 

@@ -86,7 +86,7 @@ pub(super) fn rates(
     let achieved = if facts.window_by_requests { drain_rps } else { rps };
     let offered_rps = match workload.load {
         Load::Closed { .. } => None,
-        Load::Open { .. } if facts.window_by_requests => issue_rate(requests, offered),
+        Load::Open { .. } if facts.window_by_requests => issue_rate(requests.iter(), offered),
         Load::Open { .. } => window.per_second(offered),
     };
     Rate {
@@ -104,9 +104,12 @@ pub(super) fn rates(
 }
 
 /// The rate of the schedule between its first and last instant that was issued.
-fn issue_rate(requests: &[Request], offered: u64) -> Option<f64> {
-    let measured = || requests.iter().filter(|r| r.is_measured()).map(|r| r.intended);
-    let (first, last) = (measured().min()?, measured().max()?);
+pub(super) fn issue_rate<'a>(
+    requests: impl Iterator<Item = &'a Request> + Clone,
+    offered: u64,
+) -> Option<f64> {
+    let measured = requests.filter(|r| r.is_measured()).map(|r| r.intended);
+    let (first, last) = (measured.clone().min()?, measured.max()?);
     let gaps = offered.checked_sub(1)?;
     ratio(gaps as f64 * SECOND, (last - first) as f64)
 }

@@ -2,7 +2,7 @@
 
 use super::Facts;
 use crate::record::{ErrorClass, Outcome, Phase, Pooled, Row, Tally, TokenSource};
-use crate::workload::{Arrival, Load, Overflow, Workload};
+use crate::workload::{Arrival, Load, Overflow, Schedule, Workload};
 
 /// One millisecond in ns.
 pub(super) const MS: u64 = 1_000_000;
@@ -51,6 +51,8 @@ pub(super) fn row_at(index: u64, intended_ms: u64, sent_ms: u64, tokens_ms: &[u6
         done: last,
         input_tokens: Some(8),
         client_input_tokens: None,
+        cached_tokens: None,
+        ideal_cached_tokens: None,
         output_tokens: Some(tokens_ms.len() as u64),
         output_source: Some(TokenSource::Usage),
         client_output_tokens: None,
@@ -93,8 +95,7 @@ pub(super) fn cut(index: u64, at_ms: u64, tokens_ms: &[u64], cut_ms: u64) -> Row
 /// An open loop of equal gaps.
 pub(super) fn open(rate: f64) -> Workload {
     workload(Load::Open {
-        rate,
-        arrival: Arrival::Constant,
+        schedule: Schedule::Rate { rate, arrival: Arrival::Constant },
         max_in_flight: None,
         overflow: Overflow::Wait,
     })
@@ -114,6 +115,7 @@ pub(super) fn facts(window_ms: u64) -> Facts {
     Facts {
         start_monotonic_ns: 1,
         start_realtime_ns: 2,
+        load_start: 0,
         window_start: 0,
         window_end: window_ms * MS,
         window_by_requests: false,

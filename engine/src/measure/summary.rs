@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::asked::{TargetReport, WorkloadReport};
+use super::cache::CacheReport;
+use super::class::ClassReport;
 use super::client::ClientReport;
 use super::distribution::Distribution;
 use super::goodput::GoodputReport;
@@ -12,7 +14,9 @@ use super::health::{Health, Reason};
 use super::judged::Judged;
 use super::rate::Rate;
 use super::slo::{Held, SloReport};
+use super::stage::StageReport;
 use super::tokens::Tokens;
+use super::turn::SessionsReport;
 use crate::record::{ErrorClass, Outcome, Phase, Row};
 
 /// Name and version of the schema.
@@ -50,6 +54,18 @@ pub struct Summary {
     pub goodput: Option<GoodputReport>,
     /// Objectives on the run; null without any.
     pub slo: Option<SloReport>,
+    /// The prefix cache.
+    #[serde(default)]
+    pub cache: Option<CacheReport>,
+    /// The figures of each class, where there are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<ClassReport>,
+    /// Conversations, where there are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sessions: Option<SessionsReport>,
+    /// The pieces of a load whose rate changes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stages: Vec<StageReport>,
     /// What is worth knowing and speaks against nobody's client.
     pub notes: Vec<Reason>,
 }
@@ -71,7 +87,11 @@ impl Summary {
             interrupted: self.run.interrupted,
             invalid: self.client.verdict == Health::Invalid,
             error_rate: self.requests.error_rate.unwrap_or(0.0),
-            slo_missed: self.slo.as_ref().is_some_and(|slo| slo.verdict == Held::Fail),
+            slo_missed: {
+                let classes = self.classes.iter().map(|class| &class.slo);
+                let mut all = classes.chain([&self.slo]).flatten();
+                all.any(|slo| slo.verdict == Held::Fail)
+            },
             completed: ok,
             settled: ok + failed,
         }

@@ -4,9 +4,9 @@ use proptest::prelude::*;
 
 use super::rows::{MS, closed, cut, facts, facts_of, failed, open, row, row_at};
 use super::*;
-use crate::record::{ErrorClass, Phase, WaitCause};
+use crate::record::{ErrorClass, Outcome, Phase, WaitCause};
 use crate::telemetry::host::Softnet;
-use crate::workload::{Goodput, Limit, Objective, Percentile};
+use crate::workload::{Goodput, Limit, Metric, Objective, Percentile};
 
 fn ms(value: Option<u64>) -> Option<f64> {
     value.map(|ns| ns as f64 / MS as f64)

@@ -12,6 +12,17 @@ use crate::record::{Row, TokenSource};
 pub struct Tokens {
     /// Input tokens: by the server where it said so, else by our tokenizer.
     pub input: u64,
+    /// Input tokens by our tokenizer, over the requests that both sides counted, or over all that it
+    /// counted if there are none such: what was said, without what a chat template adds.
+    #[serde(default)]
+    pub input_client_count: Option<u64>,
+    /// Input tokens by the server, likewise.
+    #[serde(default)]
+    pub input_server_count: Option<u64>,
+    /// Input tokens of a request by the server beyond those by our tokenizer: what its template adds,
+    /// where both count alike.
+    #[serde(default)]
+    pub input_added: Option<Added>,
     /// Output tokens, reasoning included.
     pub output: u64,
     /// Output events that they came in; 0 where answers were not streamed.
@@ -34,10 +45,26 @@ pub struct Tokens {
     pub note: Option<String>,
 }
 
+/// Tokens that the server counts beyond ours, over the requests that both counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Added {
+    /// The least.
+    pub min: i64,
+    /// The median.
+    pub p50: i64,
+    /// The most.
+    pub max: i64,
+}
+
 /// Sums while rows go by.
 #[derive(Debug, Clone, Default)]
 pub(super) struct TokenSums {
     input: u64,
+    input_client: Option<u64>,
+    /// Input tokens by client and server of the requests that have both.
+    input_both: Option<(u64, u64)>,
+    /// How often the server counted so many more than we.
+    added: BTreeMap<i64, u64>,
     output: u64,
     events: u64,
     reasoning: Option<u64>,
@@ -53,6 +80,13 @@ impl TokenSums {
     pub(super) fn add(&mut self, row: &Row) {
         let input = row.input_tokens.or(row.client_input_tokens).unwrap_or(0);
         self.input = self.input.saturating_add(input);
+        self.input_client = plus(self.input_client, row.client_input_tokens);
+        if let (Some(client), Some(server)) = (row.client_input_tokens, row.input_tokens) {
+            let (c, s) = self.input_both.unwrap_or_default();
+            self.input_both = Some((c.saturating_add(client), s.saturating_add(server)));
+            let added = i128::from(server) - i128::from(client);
+            *self.added.entry(i64::try_from(added).unwrap_or(i64::MAX)).or_default() += 1;
+        }
         self.output = self.output.saturating_add(row.output_tokens.unwrap_or(0));
         self.events = self.events.saturating_add(row.events.into());
         self.reasoning = plus(self.reasoning, row.reasoning_tokens);
@@ -89,6 +123,9 @@ impl TokenSums {
         };
         Tokens {
             input: self.input,
+            input_client_count: self.input_both.map(|(client, _)| client).or(self.input_client),
+            input_server_count: self.input_both.map(|(_, server)| server),
+            input_added: added(&self.added),
             output: self.output,
             events: self.events,
             reasoning: self.reasoning,
@@ -102,6 +139,18 @@ impl TokenSums {
             note: note.map(Into::into),
         }
     }
+}
+
+/// The middle and the ends of what is counted by value.
+fn added(counts: &BTreeMap<i64, u64>) -> Option<Added> {
+    let (&min, &max) = (counts.keys().next()?, counts.keys().next_back()?);
+    let half = counts.values().sum::<u64>().div_ceil(2);
+    let mut so_far = 0;
+    let p50 = counts.iter().find_map(|(&value, &count)| {
+        so_far += count;
+        (so_far >= half).then_some(value)
+    })?;
+    Some(Added { min, p50, max })
 }
 
 fn plus(sum: Option<u64>, more: Option<u64>) -> Option<u64> {
@@ -140,6 +189,23 @@ mod tests {
         assert_eq!(got.relative_difference, Some(0.25));
         assert_eq!(got.source.as_deref(), Some("usage"));
         assert_eq!((got.reasoning, got.note), (None, None));
+    }
+
+    #[test]
+    fn what_a_template_adds_is_told_apart() {
+        let asked = |index, client, server| Row {
+            client_input_tokens: Some(client),
+            input_tokens: server,
+            ..row(index, &[1])
+        };
+        let rows = [asked(0, 1, Some(5)), asked(1, 10, Some(14)), asked(2, 7, Some(12))];
+        let got = sum(&rows);
+        assert_eq!((got.input_client_count, got.input_server_count), (Some(18), Some(31)));
+        assert_eq!(got.input_added, Some(Added { min: 4, p50: 4, max: 5 }));
+        assert_eq!(got.input, 31, "what the server counts is what was sent");
+        let silent = sum(&[asked(0, 9, None)]);
+        assert_eq!((silent.input_client_count, silent.input_server_count), (Some(9), None));
+        assert_eq!((silent.input_added, silent.input), (None, 9));
     }
 
     #[test]

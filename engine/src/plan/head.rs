@@ -4,11 +4,14 @@ use crate::workload::template::Format;
 use crate::workload::{Endpoint, Target};
 
 /// The static bytes of every head, in order:
-/// `fixed`, the index, `\r\nContent-Length: `, the length, `\r\n\r\n`.
+/// `fixed`, the index, perhaps `session` and the item, `\r\nContent-Length: `, the length,
+/// `\r\n\r\n`.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Head {
     /// From the request line to the request id without its index.
     pub(super) fixed: Vec<u8>,
+    /// Between that index and the number of the session, where a header is to hold it.
+    pub(super) session: Option<Vec<u8>>,
 }
 
 pub(super) const CONTENT_LENGTH: &[u8] = b"\r\nContent-Length: ";
@@ -58,7 +61,11 @@ impl Head {
         lines.push_str("X-Request-Id: ");
         lines.push_str(run_id);
         lines.push('-');
-        Ok(Self { fixed: lines.into_bytes() })
+        let session = target.session_header.as_ref().map(|name| {
+            check_header(target.headers.len() + 1, name, "")?;
+            Ok::<_, HeadError>(format!("\r\n{name}: {run_id}-").into_bytes())
+        });
+        Ok(Self { fixed: lines.into_bytes(), session: session.transpose()? })
     }
 }
 

@@ -1,45 +1,83 @@
 //! A workload expanded: what request *i* says and when it goes, from (seed, *i*) alone.
 //!
-//! A [`Plan`] is made once, before the load, and shared: it holds every byte that all requests
-//! have in common. Indices count from 0 over warm-up and measured part alike;
-//! any other is as good, so a probe may take one that the load never reaches.
+//! A [`Plan`] is made once, before the load, and shared: it holds every byte that all requests of a
+//! class have in common. The load is a sequence of *items*, each a request or a whole conversation,
+//! counted from 0 over warm-up and measured part alike; requests are counted likewise, so that
+//! where there are no conversations the two numbers are one.
+//!
+//! ```text
+//! item ─► class ─► synthetic or recorded ─► dialogue ─► frame ─► body
+//!                                              └─► script: the turns that wait for their answers
+//! ```
 
 pub mod arrival;
 mod body;
+mod cache;
+mod class;
+pub mod data;
+mod error;
 mod head;
+pub mod hub;
+pub mod lengths;
 pub mod prompt;
 pub mod random;
+mod recorded;
+mod script;
+mod synthetic;
+mod timing;
+pub mod tokens;
+mod walk;
 
 pub use arrival::{ArrivalError, Arrivals};
 pub use body::BodyError;
+pub use error::PlanError;
 pub use head::{HeadError, OURS_ALONE, Part};
+pub use lengths::LengthSampler;
+pub use script::Script;
+pub use walk::{Place, Walk};
 
 use std::fmt;
 use std::io::Write;
 use std::ops::Range;
+use std::sync::Arc;
 
-use crate::workload::{Connections, Content, Dialect, Load, Stop, Warmup, Workload};
-use arrival::Gaps;
-use body::Frame;
+use crate::workload::{Class, Connections, Dialect, Stop, Warmup, Workload};
+use body::Dialogue;
+use cache::Seen;
+use class::ClassPlan;
+use data::DataSet;
 use head::Head;
-use prompt::{Prompts, TOKEN_BYTES_MAX};
+use prompt::Prompts;
+use random::{Purpose, Streams};
+use timing::Timing;
 
 /// Most input tokens of a prompt; its body then takes up to 64 MB.
 pub const INPUT_TOKENS_MAX: u32 = 1 << 22;
+
+/// What a plan needs beside the workload: what was read from files and learnt of the tokenizer.
+#[derive(Clone, Default)]
+pub struct Materials {
+    /// Writes synthetic prompts; our own words without it.
+    pub prompts: Option<Prompts>,
+    /// The recording of each class, in their order; fewer where the last have none.
+    pub data: Vec<Option<Arc<DataSet>>>,
+    /// Counts answers, where the user chose a tokenizer.
+    pub tokens: Option<Arc<dyn tokens::Tokens>>,
+}
 
 /// The requests of a load point.
 #[derive(Clone)]
 pub struct Plan {
     /// One per server, in their order.
     heads: Vec<Head>,
-    frame: Frame,
     run_id: String,
-    prompts: Prompts,
-    lengths: Lengths,
-    gaps: Option<Gaps>,
+    classes: Vec<ClassPlan>,
+    /// For each class the share of items that belong to it or to one before it.
+    shares: Vec<f64>,
+    picks: Streams,
+    timing: Option<Timing>,
     total: Option<u64>,
-    /// Digits of the longest body's length: what is kept free in a head until it is known.
-    length_digits: usize,
+    has_sessions: bool,
 }
 
 /// How long a request is, in tokens.
@@ -51,22 +89,52 @@ pub struct Lengths {
     pub output: u32,
 }
 
+/// A request that was written.
+#[derive(Debug)]
+pub struct Written {
+    /// Its number.
+    pub index: u64,
+    /// The item that it belongs to.
+    pub item: u64,
+    /// Its class.
+    pub class: usize,
+    /// Which turn of its conversation it is, from 0; none where there are no conversations.
+    pub turn: Option<u32>,
+    /// Where in the bytes its body lies.
+    pub body: Range<usize>,
+    /// Input tokens by our tokenizer, without what the server adds to them; where a conversation
+    /// holds live answers, with the server's count of those.
+    pub input_tokens: Option<u32>,
+    /// Output tokens asked for.
+    pub output_tokens: u32,
+    /// Input tokens that a prefix cache without limits would know.
+    pub ideal_cached: Option<u32>,
+    /// What follows in its conversation.
+    pub script: Option<Box<Script>>,
+}
+
+/// What the writing of one request leaves for the next: memory, and what was said before.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    dialogue: Dialogue,
+    seen: Seen,
+}
+
 impl Plan {
     /// The plan of a workload; `run_id` goes into every request id and nothing else.
     ///
     /// # Errors
     ///
     /// The first part of the workload that cannot be carried out.
-    pub fn new(workload: &Workload, run_id: &str) -> Result<Self, PlanError> {
+    pub fn new(
+        workload: &Workload,
+        materials: &Materials,
+        run_id: &str,
+    ) -> Result<Self, PlanError> {
         check_stop(&workload.stop)?;
-        check_content(&workload.content, workload.target.dialect)?;
-        let gaps = gaps(&workload.load, workload.seed)?;
-        let frame = Frame::new(&workload.target, &workload.content)?;
-        let lengths = Lengths {
-            input: workload.content.input_tokens,
-            output: workload.content.output_tokens,
-        };
-        let body_bytes_max = frame.len() + lengths.input as usize * TOKEN_BYTES_MAX;
+        if workload.mix.is_empty() {
+            return Err(PlanError::NoClass);
+        }
         let target = &workload.target;
         let close = workload.client.connections == Connections::PerRequest;
         let head = |endpoint| Head::new(target, endpoint, run_id, close);
@@ -75,36 +143,50 @@ impl Plan {
         if heads.is_empty() {
             return Err(PlanError::NoServer);
         }
+        let classes =
+            (0..workload.mix.len()).map(|k| ClassPlan::new(workload, materials, k, run_id));
+        let classes: Vec<ClassPlan> = classes.collect::<Result<_, _>>()?;
+        let has_sessions = classes.iter().any(ClassPlan::has_sessions);
         Ok(Self {
             heads,
-            frame,
             run_id: run_id.to_owned(),
-            prompts: Prompts::new(workload.seed),
-            lengths,
-            gaps,
-            total: total(&workload.stop),
-            length_digits: body_bytes_max.to_string().len(),
+            shares: shares(&workload.mix)?,
+            picks: Streams::new(workload.seed, Purpose::Class),
+            timing: Timing::new(workload, materials)?,
+            total: total(&workload.stop, has_sessions),
+            has_sessions,
+            classes,
         })
     }
 
-    /// How many requests there are, warm-up included, where that is known beforehand: not if
-    /// only time ends the load or the warm-up.
+    /// How many items there are, warm-up included, where that is known beforehand: not if only time
+    /// ends the load or the warm-up, or where requests are counted and items are conversations.
     #[must_use]
     pub const fn total(&self) -> Option<u64> {
         self.total
+    }
+
+    /// Whether items are conversations.
+    #[must_use]
+    pub const fn has_sessions(&self) -> bool {
+        self.has_sessions
     }
 
     /// The arrivals of `reactor` (from 0) out of `reactors`; `None` for a closed loop, whose
     /// requests go when users are free.
     #[must_use]
     pub fn arrivals(&self, reactor: usize, reactors: usize) -> Option<Arrivals> {
-        self.gaps.map(|gaps| Arrivals::new(gaps, reactor, reactors))
+        Some(self.timing.as_ref()?.arrivals(reactor, reactors))
     }
 
-    /// How long request `index` is.
+    /// The class of an item.
     #[must_use]
-    pub const fn lengths(&self, _index: u64) -> Lengths {
-        self.lengths
+    pub fn class_of(&self, item: u64) -> usize {
+        if self.classes.len() == 1 {
+            return 0;
+        }
+        let drawn = random::fraction(self.picks.key(item));
+        self.shares.iter().position(|share| drawn < *share).unwrap_or(self.classes.len() - 1)
     }
 
     /// The id of request `index`, sent as `X-Request-Id`: `<run id>-<index>`.
@@ -113,53 +195,121 @@ impl Plan {
         format!("{}-{index}", self.run_id)
     }
 
-    /// Appends the id of request `index`.
-    pub fn write_request_id(&self, index: u64, out: &mut Vec<u8>) {
-        out.extend_from_slice(self.run_id.as_bytes());
-        out.push(b'-');
-        push_number(index, out);
-    }
-
-    /// Appends request `index`, whole: an HTTP/1.1 head and its body. Says where in `out` the
-    /// body lies. Bodies depend on the workload and `index` alone, not on the run id.
+    /// Appends the (first) request of the item at `place`, whole: an HTTP/1.1 head and its body.
+    /// Bodies depend on the workload and the item alone, not on the run id, unless prompts are to
+    /// differ from run to run.
     ///
-    /// Allocates only to let `out` grow.
-    pub fn render(&self, index: u64, out: &mut Vec<u8>) -> Range<usize> {
-        out.reserve(self.request_bytes_max());
-        let server = index % self.heads.len() as u64;
-        out.extend_from_slice(&self.heads[server as usize].fixed);
-        push_number(index, out);
-        out.extend_from_slice(head::CONTENT_LENGTH);
-        let digits_at = out.len();
-        out.resize(digits_at + self.length_digits, b'0');
-        out.extend_from_slice(head::END);
+    /// For synthetic prompts allocates only to let `out` grow.
+    ///
+    /// # Errors
+    ///
+    /// A recording that cannot be read any more.
+    pub fn write(
+        &self,
+        place: &Place,
+        scratch: &mut Scratch,
+        out: &mut Vec<u8>,
+    ) -> Result<Written, PlanError> {
+        let class = &self.classes[place.class];
+        let digits = self.write_head(place.index, place.item, out);
         let body_at = out.len();
-        self.write_body(index, out);
-        let spare = write_length(out.len() - body_at, &mut out[digits_at..][..self.length_digits]);
-        // Mostly nothing: the longest body seldom has a digit more than this one.
-        out.drain(digits_at..digits_at + spare);
-        body_at - spare..out.len()
+        let Scratch { dialogue, seen } = scratch;
+        let said = class.say(place, dialogue, seen, out)?;
+        let body = close_head(digits, body_at, out);
+        Ok(Written {
+            index: place.index,
+            item: place.item,
+            class: place.class,
+            turn: self.has_sessions.then_some(0),
+            body,
+            input_tokens: said.input_tokens,
+            output_tokens: said.output_tokens,
+            ideal_cached: said.ideal_cached,
+            script: said.script,
+        })
     }
 
-    /// Most bytes that one request takes.
-    #[must_use]
-    pub fn request_bytes_max(&self) -> usize {
-        let longest = self.heads.iter().map(|head| head.fixed.len()).max().unwrap_or(0);
-        let head = longest + head::CONTENT_LENGTH.len() + head::END.len();
-        let prompt = self.lengths.input as usize * TOKEN_BYTES_MAX;
-        // The last word is copied whole before it is cut to its length.
-        head + 2 * NUMBER_DIGITS_MAX + self.frame.len() + prompt + TOKEN_BYTES_MAX + 1
+    /// Appends the next turn of a conversation whose last one was answered with `answer` (the inside
+    /// of a JSON string) of so many tokens. `None` if there was none.
+    pub fn write_turn(
+        &self,
+        mut script: Box<Script>,
+        answer: &[u8],
+        answer_tokens: Option<u64>,
+        out: &mut Vec<u8>,
+    ) -> Option<Written> {
+        let class = &self.classes[script.class];
+        let next = script.advance(answer, answer_tokens, class)?;
+        let digits = self.write_head(script.index, script.item, out);
+        let body_at = out.len();
+        script.write(&next, class, out);
+        let body = close_head(digits, body_at, out);
+        Some(Written {
+            index: script.index,
+            item: script.item,
+            class: script.class,
+            turn: Some(script.turn),
+            body,
+            input_tokens: script.input_tokens,
+            output_tokens: next.output_tokens,
+            ideal_cached: script.ideal_cached,
+            script: Some(script),
+        })
     }
 
-    fn write_body(&self, index: u64, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.frame.before);
-        self.prompts.write(index, self.lengths(index).input, out);
-        out.extend_from_slice(&self.frame.after);
+    /// Appends item `item`, and says where its body lies: for whoever looks at one alone. In a mix or
+    /// among conversations all items before it are gone through.
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Self::write).
+    pub fn render(&self, item: u64, out: &mut Vec<u8>) -> Result<Written, PlanError> {
+        self.write(&self.place(item), &mut Scratch::default(), out)
+    }
+
+    /// Appends a head; where the digits of the body's length belong.
+    fn write_head(&self, index: u64, item: u64, out: &mut Vec<u8>) -> Range<usize> {
+        let head = &self.heads[(item % self.heads.len() as u64) as usize];
+        out.extend_from_slice(&head.fixed);
+        push_number(index, out);
+        if let Some(session) = &head.session {
+            out.extend_from_slice(session);
+            push_number(item, out);
+        }
+        out.extend_from_slice(head::CONTENT_LENGTH);
+        let at = out.len();
+        out.extend_from_slice(&[b'0'; LENGTH_DIGITS]);
+        out.extend_from_slice(head::END);
+        at..at + LENGTH_DIGITS
+    }
+
+    /// The pause before the first request of an item, unless its user has sent nothing yet, ns.
+    pub(crate) fn pause_ns(&self, place: &Place) -> u64 {
+        self.classes[place.class].pause_ns(place.index)
+    }
+
+    /// Whether later turns hold what the server answered.
+    pub(crate) fn needs_answers(&self) -> bool {
+        self.classes.iter().any(ClassPlan::needs_answers)
+    }
+
+    /// Whether anything pauses.
+    pub(crate) fn has_pauses(&self) -> bool {
+        self.has_sessions || self.classes.iter().any(ClassPlan::has_pauses)
     }
 }
 
-/// Digits of 2^64 − 1.
-const NUMBER_DIGITS_MAX: usize = 20;
+/// Digits that are kept free for the length of a body: up to 10 GB.
+const LENGTH_DIGITS: usize = 10;
+
+/// Fills in the length of the body that begins at `body_at` and closes the gap before it. Where the
+/// body then lies.
+fn close_head(digits: Range<usize>, body_at: usize, out: &mut Vec<u8>) -> Range<usize> {
+    let length = out.len() - body_at;
+    let spare = write_length(length, &mut out[digits.clone()]);
+    out.drain(digits.start..digits.start + spare);
+    body_at - spare..out.len()
+}
 
 fn push_number(number: u64, out: &mut Vec<u8>) {
     // Writing into a vector cannot fail.
@@ -169,54 +319,56 @@ fn push_number(number: u64, out: &mut Vec<u8>) {
 /// Writes `length` into the end of `digits`; how many digits before it are left over.
 fn write_length(mut length: usize, digits: &mut [u8]) -> usize {
     let mut spare = digits.len();
-    while length > 0 && spare > 0 {
+    loop {
         spare -= 1;
         digits[spare] = b'0' + (length % 10) as u8;
         length /= 10;
+        if length == 0 || spare == 0 {
+            return spare;
+        }
     }
-    spare
 }
 
-/// Leaves out the head, whose headers may be secret.
+/// Leaves out the heads, whose headers may be secret.
 impl fmt::Debug for Plan {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Plan")
             .field("run_id", &self.run_id)
-            .field("lengths", &self.lengths)
-            .field("gaps", &self.gaps)
+            .field("classes", &self.classes.len())
             .field("total", &self.total)
             .finish_non_exhaustive()
     }
 }
 
-fn gaps(load: &Load, seed: u64) -> Result<Option<Gaps>, PlanError> {
-    match *load {
-        Load::Closed { users: 0, .. } => Err(PlanError::NoUsers),
-        Load::Closed { .. } => Ok(None),
-        Load::Open { max_in_flight: Some(0), .. } => Err(PlanError::NoneInFlight),
-        Load::Open { rate, arrival, .. } => Ok(Some(Gaps::new(rate, arrival, seed)?)),
+/// For each class the share of items that belong to it or to one before it.
+fn shares(mix: &[Class]) -> Result<Vec<f64>, PlanError> {
+    for class in mix {
+        if !(class.weight.is_finite() && class.weight > 0.0) {
+            return Err(PlanError::Weight { weight: class.weight });
+        }
     }
+    let all: f64 = mix.iter().map(|class| class.weight).sum();
+    let mut so_far = 0.0;
+    let share = |class: &Class| {
+        so_far += class.weight / all;
+        so_far
+    };
+    Ok(mix.iter().map(share).collect())
 }
 
 fn check_stop(stop: &Stop) -> Result<(), PlanError> {
-    match (stop.requests, stop.duration_ns) {
-        (None, None) => Err(PlanError::Endless),
-        (Some(0), _) | (_, Some(0)) => Err(PlanError::Empty),
+    match (stop.requests, stop.duration_ns, stop.sessions) {
+        (None, None, None) => Err(PlanError::Endless),
+        (Some(0), ..) | (_, Some(0), _) | (.., Some(0)) => Err(PlanError::Empty),
         _ => Ok(()),
     }
 }
 
-fn check_content(content: &Content, dialect: Dialect) -> Result<(), PlanError> {
-    let tokens = content.input_tokens;
-    if tokens == 0 || tokens > INPUT_TOKENS_MAX {
-        return Err(PlanError::InputTokens { tokens });
+fn total(stop: &Stop, has_sessions: bool) -> Option<u64> {
+    if has_sessions {
+        return stop.sessions;
     }
-    let none = content.output_tokens == 0 && dialect.generates();
-    if none { Err(PlanError::NoOutput) } else { Ok(()) }
-}
-
-fn total(stop: &Stop) -> Option<u64> {
     let warmup = match stop.warmup {
         Warmup::None => 0,
         Warmup::Requests(requests) => requests,
@@ -225,43 +377,9 @@ fn total(stop: &Stop) -> Option<u64> {
     Some(warmup.saturating_add(stop.requests?))
 }
 
-/// A workload that cannot be carried out.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum PlanError {
-    /// The arrival law.
-    #[error(transparent)]
-    Arrival(#[from] ArrivalError),
-    /// The body.
-    #[error(transparent)]
-    Body(#[from] BodyError),
-    /// The head.
-    #[error(transparent)]
-    Head(#[from] HeadError),
-    /// Nowhere to send to.
-    #[error("the target has no server: give at least one URL")]
-    NoServer,
-    /// A closed loop of nobody.
-    #[error("concurrency 0: a closed loop needs at least one user")]
-    NoUsers,
-    /// Nothing may be in flight.
-    #[error("max in flight 0: nothing could ever be sent; give at least 1, or leave it out")]
-    NoneInFlight,
-    /// Neither requests nor duration.
-    #[error("nothing ends the load: give a number of requests or a duration")]
-    Endless,
-    /// A measured part of nothing.
-    #[error("the measured part is empty: give at least 1 request and a duration above 0")]
-    Empty,
-    /// Too short or too long a prompt.
-    #[error("input tokens {tokens}: give 1 to {INPUT_TOKENS_MAX}")]
-    InputTokens {
-        /// What was given.
-        tokens: u32,
-    },
-    /// No answer asked for.
-    #[error("output tokens 0: give at least 1")]
-    NoOutput,
+/// Whether answers of this API are generated.
+fn check_output(tokens: f64, dialect: Dialect) -> Result<(), PlanError> {
+    if tokens < 1.0 && dialect.generates() { Err(PlanError::NoOutput) } else { Ok(()) }
 }
 
 #[cfg(test)]

@@ -19,6 +19,34 @@ pub enum Purpose {
     Sample,
     /// Whether a request is cancelled on purpose.
     Cancel,
+    /// The class of an item.
+    Class,
+    /// The prefix group of an item.
+    GroupPick,
+    /// The length of a group's prefix.
+    GroupLength,
+    /// The user of an item.
+    UserPick,
+    /// The length of a user's context.
+    UserLength,
+    /// The turns of a conversation.
+    Turns,
+    /// The pause before a request.
+    Think,
+    /// The words that all requests begin with.
+    System,
+    /// The words that the requests of a group begin with.
+    Group,
+    /// The words of a user or a session.
+    User,
+    /// The words of a block of a trace.
+    Block,
+    /// The words of an answer that is sent back.
+    Answer,
+    /// The words that keep a request out of a cache.
+    Mark,
+    /// Which entry of a data set a request uses.
+    Data,
 }
 
 impl Purpose {
@@ -30,6 +58,20 @@ impl Purpose {
             Self::Lengths => 3,
             Self::Sample => 4,
             Self::Cancel => 5,
+            Self::Class => 13,
+            Self::GroupPick => 14,
+            Self::GroupLength => 15,
+            Self::UserPick => 16,
+            Self::UserLength => 17,
+            Self::Turns => 18,
+            Self::Think => 19,
+            Self::System => 7,
+            Self::Group => 8,
+            Self::User => 9,
+            Self::Block => 10,
+            Self::Answer => 11,
+            Self::Mark => 12,
+            Self::Data => 6,
         }
     }
 }
@@ -58,6 +100,11 @@ impl Streams {
     pub fn at(self, index: u64) -> Xoshiro256PlusPlus {
         Xoshiro256PlusPlus::seed_from_u64(self.key(index))
     }
+}
+
+/// A number from 0 to below 1, of the 53 bits that a fraction holds exactly.
+pub(crate) fn fraction(key: u64) -> f64 {
+    (key >> 11) as f64 / (1_u64 << 53) as f64
 }
 
 /// 2^64 divided by the golden ratio, made odd: its multiples fall evenly over 64 bits

@@ -6,7 +6,13 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::workload::{Arrival, Dialect, Overflow, Tokenizer};
+use crate::workload::{Arrival, Content, Dialect, Embedded, LengthLaw, Load, Overflow, Schedule};
+
+mod bodies;
+mod classes;
+mod recorded;
+mod sessions;
+mod shared;
 
 fn workload() -> Workload {
     let mut workload = crate::workload::sample();
@@ -14,14 +20,50 @@ fn workload() -> Workload {
     workload.load = Load::Closed { users: 4, ramp_ns: 0 };
     workload.stop.requests = Some(100);
     workload.stop.warmup = Warmup::Requests(10);
-    workload.content.input_tokens = 64;
-    workload.content.output_tokens = 32;
+    set_lengths(&mut workload, 64, 32);
     workload.seed = 7;
     workload
 }
 
+fn set_lengths(workload: &mut Workload, input: u32, output: u32) {
+    workload.mix[0].content.lengths = LengthLaw::constant(input, output);
+}
+
+/// What the first class says.
+fn content(workload: &mut Workload) -> &mut Content {
+    &mut workload.mix[0].content
+}
+
+/// Tokens of a text. The words that we write are one token each under any embedded tokenizer.
+fn tokens_of(text: &str) -> u32 {
+    tokens::count(Embedded::Qwen2, text) as u32
+}
+
+/// An item as it is written, with its body.
+fn said(plan: &Plan, item: u64) -> (Written, Value) {
+    let mut out = Vec::new();
+    let written = plan.render(item, &mut out).unwrap();
+    let body = serde_json::from_slice(&out[written.body.clone()]).unwrap();
+    (written, body)
+}
+
+/// The text of the only message.
+fn prompt(body: &Value) -> &str {
+    assert_eq!(body["messages"].as_array().unwrap().len(), 1, "{body}");
+    body["messages"][0]["content"].as_str().unwrap()
+}
+
+/// The first words of a text.
+fn words(text: &str, number: u32) -> String {
+    text.split(' ').take(number as usize).collect::<Vec<_>>().join(" ")
+}
+
+fn made(workload: &Workload, run_id: &str) -> Result<Plan, PlanError> {
+    Plan::new(workload, &Materials::default(), run_id)
+}
+
 fn plan(workload: &Workload) -> Plan {
-    Plan::new(workload, "run1").unwrap()
+    made(workload, "run1").unwrap()
 }
 
 fn with_headers(headers: &[(&str, &str)]) -> Workload {
@@ -55,8 +97,7 @@ impl Seen {
 
 fn seen(plan: &Plan, index: u64) -> Seen {
     let mut out = Vec::new();
-    let body = plan.render(index, &mut out);
-    assert!(out.len() <= plan.request_bytes_max());
+    let body = plan.render(index, &mut out).unwrap().body;
     let mut headers = [httparse::EMPTY_HEADER; 32];
     let mut request = httparse::Request::new(&mut headers);
     let head_bytes = request.parse(&out).unwrap().unwrap();
@@ -78,7 +119,7 @@ fn seen(plan: &Plan, index: u64) -> Seen {
 }
 
 fn refusal(workload: &Workload) -> String {
-    Plan::new(workload, "run1").unwrap_err().to_string()
+    made(workload, "run1").unwrap_err().to_string()
 }
 
 #[test]
@@ -92,7 +133,7 @@ fn a_chat_request_says_all_and_nothing_more() {
     assert_eq!(seen.header("x-request-id"), ["run1-5"]);
     assert_eq!(seen.headers.len(), 6, "no Accept-Encoding and nothing else");
     let prompt = seen.body["messages"][0]["content"].as_str().unwrap();
-    assert_eq!(prompt::count(Tokenizer::Qwen2, prompt), 64);
+    assert_eq!(tokens::count(Embedded::Qwen2, prompt), 64);
     let expected = json!({
         "model": "a \"model\"",
         "messages": [{"role": "user", "content": prompt}],
@@ -118,7 +159,7 @@ fn a_completion_without_stream_asks_for_json() {
     assert_eq!(seen.body.get("stream_options"), None);
     assert_eq!(seen.body.get("messages"), None);
     let prompt = seen.body["prompt"].as_str().unwrap();
-    assert_eq!(prompt::count(Tokenizer::Cl100kBase, prompt), 64);
+    assert_eq!(tokens::count(Embedded::Cl100kBase, prompt), 64);
 }
 
 #[test]
@@ -144,10 +185,10 @@ fn each_api_is_asked_for_the_form_that_it_streams_in() {
 #[test]
 fn no_output_is_asked_for_where_none_is_generated() {
     let mut workload = workload();
-    workload.content.output_tokens = 0;
+    set_lengths(&mut workload, 64, 0);
     assert!(refusal(&workload).starts_with("output tokens 0"));
     workload.target.dialect = Dialect::OpenaiEmbeddings;
-    assert_eq!(plan(&workload).lengths(0).output, 0);
+    assert_eq!(plan(&workload).render(0, &mut Vec::new()).unwrap().output_tokens, 0);
 }
 
 #[test]
@@ -230,7 +271,7 @@ fn a_request_line_cannot_be_split() {
     }
     let mut workload = workload();
     for run_id in ["", "a b", "a\r\nX: y"] {
-        let text = Plan::new(&workload, run_id).unwrap_err().to_string();
+        let text = made(&workload, run_id).unwrap_err().to_string();
         assert!(text.starts_with("run id: "), "{text}");
     }
     workload.target.endpoints[0].host = "a\r\nX: y".into();
@@ -241,7 +282,7 @@ fn a_request_line_cannot_be_split() {
 fn bodies_depend_on_seed_and_index_alone() {
     let body = |workload: &Workload, run_id: &str, index| {
         let mut out = b"before".to_vec();
-        let body = Plan::new(workload, run_id).unwrap().render(index, &mut out);
+        let body = made(workload, run_id).unwrap().render(index, &mut out).unwrap().body;
         assert!(out.starts_with(b"beforePOST "));
         out[body].to_vec()
     };
@@ -269,9 +310,6 @@ fn ten_thousand_prompts_share_no_block_of_sixteen_tokens() {
 #[test]
 fn ids_are_written_as_they_are_sent() {
     let plan = plan(&workload());
-    let mut out = Vec::new();
-    plan.write_request_id(u64::MAX, &mut out);
-    assert_eq!(out, plan.request_id(u64::MAX).into_bytes());
     assert_eq!(seen(&plan, u64::MAX).header("x-request-id"), ["run1-18446744073709551615"]);
 }
 
@@ -299,7 +337,8 @@ fn only_an_open_loop_has_arrivals() {
 }
 
 fn open(rate: f64, max_in_flight: Option<u64>) -> Load {
-    Load::Open { rate, arrival: Arrival::Constant, max_in_flight, overflow: Overflow::Wait }
+    let schedule = Schedule::Rate { rate, arrival: Arrival::Constant };
+    Load::Open { schedule, max_in_flight, overflow: Overflow::Wait }
 }
 
 #[test]
@@ -311,9 +350,9 @@ fn workloads_that_make_no_sense_are_refused() {
         (|w| w.load = open(1.0, Some(0)), "max in flight 0"),
         (|w| w.stop.requests = None, "nothing ends the load"),
         (|w| w.stop.requests = Some(0), "the measured part is empty"),
-        (|w| w.content.input_tokens = 0, "input tokens 0"),
-        (|w| w.content.input_tokens = u32::MAX, "input tokens 4294967295"),
-        (|w| w.content.output_tokens = 0, "output tokens 0"),
+        (|w| set_lengths(w, 0, 32), "input tokens 0"),
+        (|w| set_lengths(w, u32::MAX, 32), "input tokens 4294967295"),
+        (|w| set_lengths(w, 64, 0), "output tokens 0"),
     ];
     for (change, expected) in cases {
         let mut workload = workload();
@@ -324,16 +363,16 @@ fn workloads_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn a_buffer_for_the_largest_request_never_grows() {
+fn a_buffer_that_is_large_enough_never_grows() {
     let mut workload = workload();
     for input_tokens in [1, 3, 64, 1_000] {
-        workload.content.input_tokens = input_tokens;
+        set_lengths(&mut workload, input_tokens, 32);
         let plan = plan(&workload);
-        let mut out = Vec::with_capacity(plan.request_bytes_max());
+        let mut out = Vec::with_capacity(64 << 10);
         let before = out.capacity();
         for index in (0..200).chain([u64::MAX]) {
             out.clear();
-            plan.render(index, &mut out);
+            plan.render(index, &mut out).unwrap();
         }
         assert_eq!(out.capacity(), before);
     }
@@ -353,8 +392,8 @@ proptest! {
     ) {
         let mut workload = workload();
         workload.target.model = model.clone();
-        workload.content.input_tokens = input_tokens;
-        let seen = seen(&Plan::new(&workload, &run_id).unwrap(), index);
+        set_lengths(&mut workload, input_tokens, 32);
+        let seen = seen(&made(&workload, &run_id).unwrap(), index);
         prop_assert_eq!(&seen.body["model"], &json!(model));
         let prompt = seen.body["messages"][0]["content"].as_str().unwrap();
         prop_assert_eq!(prompt.split(' ').count(), input_tokens as usize);

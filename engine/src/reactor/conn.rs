@@ -10,7 +10,8 @@ use super::exchange::Exchange;
 use super::feed::Prepared;
 use super::pool::NOBODY;
 use super::tls::Session;
-use crate::record::{ErrorClass, NONE, Settled, WaitCause};
+use crate::plan::Script;
+use crate::record::{ErrorClass, NONE, Phase, Settled, WaitCause};
 use crate::workload::CancelAfter;
 
 /// What a connection is doing.
@@ -37,6 +38,8 @@ pub(crate) struct Request {
     pub(crate) intended: u64,
     /// When a reactor took it up; [`NONE`] before.
     pub(crate) dispatched: u64,
+    /// In which part of the run its origin lies.
+    pub(crate) phase: Phase,
     /// What made it late, as far as is known.
     pub(crate) cause: Option<WaitCause>,
     /// Times that a connection was found or opened for it.
@@ -53,11 +56,17 @@ pub(crate) struct Request {
 
 impl Request {
     /// A request that nobody has taken up.
-    pub(crate) fn new(prepared: Prepared, intended: u64, cause: Option<WaitCause>) -> Self {
+    pub(crate) fn new(
+        prepared: Prepared,
+        intended: u64,
+        phase: Phase,
+        cause: Option<WaitCause>,
+    ) -> Self {
         Self {
             prepared,
             intended,
             dispatched: NONE,
+            phase,
             cause,
             attempts: 0,
             retries: 0,
@@ -94,6 +103,8 @@ pub(crate) struct Conn {
     pub(crate) exchange: Exchange,
     /// The request, until the first byte of its answer; to its end where it may be retried.
     pub(crate) prepared: Option<Prepared>,
+    /// What follows in its conversation.
+    pub(crate) script: Option<Box<Script>>,
     /// Its bytes that the kernel has taken.
     pub(crate) written: usize,
     /// Its length on the wire.
@@ -133,6 +144,7 @@ impl Conn {
             answer,
             exchange: Exchange::new(Settled::new(0, 0), stream, keep_text),
             prepared: None,
+            script: None,
             written: 0,
             to_write: 0,
             replaced: false,

@@ -8,16 +8,19 @@ use std::sync::Arc;
 
 use tokclock_parser::dialect::Known;
 
+use super::agenda::Agenda;
 use super::conn::{Conn, Request, State};
 use super::deadline::Deadlines;
-use super::feed::{Feed, Served};
+use super::feed::{Feed, Prepared, Served};
 use super::outcome::Ending;
 use super::pool::{NOBODY, Pool};
 use super::retry::Deferred;
 use super::setup::{ReactorSetup, Start};
 use super::socket;
 use super::thread::Standing;
+use super::turns::turns_left;
 use crate::clock::RunClock;
+use crate::plan::Plan;
 use crate::record::{ErrorClass, Phase, Recorder, WaitCause};
 use crate::workload::{Load, Overflow};
 
@@ -35,10 +38,24 @@ const DEADLINES_PER_TICK: usize = 512;
 /// A [`Core`] that the tasks of one thread share.
 pub(crate) type Shared = Rc<RefCell<Core>>;
 
+/// Somebody whose request is still to be had from the feed.
+#[derive(Debug, Clone, Copy)]
+struct Expected {
+    /// When it was due, or its user free.
+    at: u64,
+    /// The user, or [`NOBODY`].
+    user: u32,
+    /// In which part of the run an arrival lies; a user's is known when it goes out.
+    phase: Phase,
+    /// The user has sent something already, so that it pauses first.
+    pauses: bool,
+}
+
 /// The state of one reactor.
 pub(crate) struct Core {
     pub(super) me: Weak<RefCell<Self>>,
     pub(super) setup: Arc<ReactorSetup>,
+    pub(super) plan: Arc<Plan>,
     pub(super) start: Start,
     pub(super) clock: RunClock,
     pub(super) recorder: Recorder,
@@ -60,16 +77,22 @@ pub(crate) struct Core {
     pub(super) want: VecDeque<Request>,
     /// Requests that wait for a place in flight or for the recorder.
     waiting: VecDeque<Request>,
-    /// Users that wait for the recorder (closed loop): since when, and who.
-    held: VecDeque<(u64, u32)>,
+    /// Users that wait for the recorder (closed loop).
+    held: VecDeque<Expected>,
+    /// What is put off until an instant.
+    pub(super) agenda: Agenda,
+    /// Places among the connections that conversations of an open loop have had.
+    pub(super) places: u32,
+    /// Those that are free.
+    pub(super) places_free: Vec<u32>,
     /// Requests that are to be retried after a pause.
     pub(super) deferred: Vec<Deferred>,
     /// Number of the next of those.
     pub(super) deferrals: u64,
     /// Users that rest because their connection could not be opened.
     pub(super) resting: u64,
-    /// Arrivals or users whose bodies are not rendered: when they were due, and who.
-    hungry: VecDeque<(u64, u32)>,
+    /// Arrivals or users whose bodies are not rendered.
+    hungry: VecDeque<Expected>,
     /// Requests taken up and not over.
     pub(super) in_flight: u64,
     /// The most of them that this reactor may have.
@@ -97,7 +120,7 @@ pub(crate) struct Core {
 impl Core {
     /// A reactor that has done nothing.
     pub(crate) fn new(
-        setup: Arc<ReactorSetup>,
+        (setup, plan): (Arc<ReactorSetup>, Arc<Plan>),
         start: Start,
         clock: RunClock,
         recorder: Recorder,
@@ -111,6 +134,7 @@ impl Core {
             RefCell::new(Self {
                 me: me.clone(),
                 setup,
+                plan,
                 start,
                 clock,
                 recorder,
@@ -128,6 +152,9 @@ impl Core {
                 want: VecDeque::new(),
                 waiting: VecDeque::new(),
                 held: VecDeque::new(),
+                agenda: Agenda::default(),
+                places: 0,
+                places_free: Vec::new(),
                 deferred: Vec::new(),
                 deferrals: 0,
                 resting: 0,
@@ -153,47 +180,59 @@ impl Core {
 
     /// An arrival of the open loop is due. Returns false if the measured part is full.
     pub(crate) fn arrive(&mut self, index: u64, due: u64) -> bool {
-        let phase = self.start.window.phase(index, due);
-        if !self.start.window.claim(phase) {
-            return false;
-        }
+        let Some(phase) = self.start.window.begin(index, due) else { return false };
         self.recorder.offered(due);
         if phase == Phase::Measure {
-            self.recorder.tally().offered += 1;
+            let class = self.plan.class_of(index) as u16;
+            self.recorder.tally().offer(class);
         }
+        let expected = Expected { at: due, user: NOBODY, phase, pauses: false };
         if !self.hungry.is_empty() {
-            self.hungry.push_back((due, NOBODY));
+            self.hungry.push_back(expected);
             return true;
         }
         match self.feed.next() {
-            Served::Request(prepared) => self.admit(Request::new(prepared, due, None)),
+            Served::Request(prepared) => {
+                let user = self.session_place();
+                self.admit(Request { user, ..Request::new(prepared, due, phase, None) });
+            }
             Served::NotYet => {
                 self.count_starved();
-                self.hungry.push_back((due, NOBODY));
+                self.hungry.push_back(expected);
             }
             Served::Finished => {}
         }
         true
     }
 
-    /// A user of the closed loop is free since `at`.
-    pub(crate) fn user_free(&mut self, at: u64, user: u32) {
+    /// A user of the closed loop is free since `at`; one that has sent something already `pauses`.
+    pub(crate) fn user_free(&mut self, at: u64, user: u32, pauses: bool) {
         if !self.issuing || at >= self.start.window.end() {
             return;
         }
+        let expected = Expected { at, user, phase: Phase::Measure, pauses };
         if self.recorder.is_behind() {
-            self.held.push_back((at, user));
+            self.held.push_back(expected);
             return;
         }
         match self.feed.next() {
-            Served::Request(prepared) => {
-                self.take_user(Request { user, ..Request::new(prepared, at, None) });
-            }
+            Served::Request(prepared) => self.serve_user(expected, prepared, None),
             Served::NotYet => {
                 self.count_starved();
-                self.hungry.push_back((at, user));
+                self.hungry.push_back(expected);
             }
             Served::Finished => {}
+        }
+    }
+
+    /// A user's request is there: it goes out after its pause.
+    fn serve_user(&mut self, expected: Expected, prepared: Prepared, cause: Option<WaitCause>) {
+        let Expected { at, user, phase, pauses } = expected;
+        let pause = if pauses { prepared.pause_ns } else { 0 };
+        let request = Request { user, ..Request::new(prepared, at, phase, cause) };
+        match pause {
+            0 => self.take_user(request),
+            pause => self.put_off(request, at.saturating_add(pause)),
         }
     }
 
@@ -204,17 +243,22 @@ impl Core {
     }
 
     /// A request of a user goes out.
-    fn take_user(&mut self, mut request: Request) {
+    pub(super) fn take_user(&mut self, mut request: Request) {
         let now = self.clock.now();
-        let phase = self.start.window.phase(request.prepared.index, now);
         // The measured part may have ended since the user became free.
-        if !self.issuing || phase == Phase::Drain || !self.start.window.claim(phase) {
-            self.feed.give_back(request.prepared.bytes);
+        let begun = if self.issuing && now < self.start.window.end() {
+            self.start.window.begin(request.prepared.index, now)
+        } else {
+            None
+        };
+        let Some(phase) = begun.filter(|phase| *phase != Phase::Drain) else {
+            self.abandon(request);
             return;
-        }
+        };
+        request.phase = phase;
         self.recorder.offered(now);
         if phase == Phase::Measure {
-            self.recorder.tally().offered += 1;
+            self.recorder.tally().offer(request.prepared.class);
         }
         // The same instant decides what the request counts for and is its origin.
         self.take_up(&mut request, now);
@@ -223,15 +267,17 @@ impl Core {
 
     /// The feeder has rung: serve those who waited for it.
     pub(crate) fn serve_hungry(&mut self) {
-        while let Some(&(intended, user)) = self.hungry.front() {
+        while let Some(&expected) = self.hungry.front() {
             match self.feed.next() {
                 Served::Request(prepared) => {
                     self.hungry.pop_front();
-                    let request = Request::new(prepared, intended, Some(WaitCause::Feed));
+                    let cause = Some(WaitCause::Feed);
                     if self.setup.is_closed {
-                        self.take_user(Request { user, ..request });
+                        self.serve_user(expected, prepared, cause);
                     } else {
-                        self.admit(request);
+                        let Expected { at, phase, .. } = expected;
+                        let user = self.session_place();
+                        self.admit(Request { user, ..Request::new(prepared, at, phase, cause) });
                     }
                 }
                 Served::NotYet => return,
@@ -241,7 +287,7 @@ impl Core {
     }
 
     /// An arrival has its body: send it, let it wait, or drop it.
-    fn admit(&mut self, mut request: Request) {
+    pub(super) fn admit(&mut self, mut request: Request) {
         if self.recorder.is_behind() {
             request.cause.get_or_insert(WaitCause::Recorder);
             self.waiting.push_back(request);
@@ -254,10 +300,11 @@ impl Core {
         if self.setup.overflow == Overflow::Drop {
             let at = request.intended;
             self.recorder.dropped(at);
-            if self.start.window.phase(request.prepared.index, at) == Phase::Measure {
-                self.recorder.tally().dropped += 1;
+            if request.phase == Phase::Measure {
+                self.recorder.tally().drop_one(request.prepared.class);
             }
-            self.feed.give_back(request.prepared.bytes);
+            let unsent = turns_left(request.prepared.script.as_deref());
+            self.give_up(request, unsent);
             return;
         }
         request.cause = Some(WaitCause::Cap);
@@ -271,13 +318,12 @@ impl Core {
             self.issue(request);
         }
         while !self.recorder.is_behind() {
-            let Some((at, user)) = self.held.pop_front() else { break };
+            let Some(expected) = self.held.pop_front() else { break };
             match self.feed.next() {
                 Served::Request(prepared) => {
-                    let request = Request::new(prepared, at, Some(WaitCause::Recorder));
-                    self.take_user(Request { user, ..request });
+                    self.serve_user(expected, prepared, Some(WaitCause::Recorder));
                 }
-                Served::NotYet => self.hungry.push_back((at, user)),
+                Served::NotYet => self.hungry.push_back(expected),
                 Served::Finished => {}
             }
         }
@@ -295,6 +341,10 @@ impl Core {
         self.feed.stop();
         self.held.clear();
         self.hungry.clear();
+        for request in self.agenda.drain() {
+            // Nothing of it was offered yet.
+            self.abandon(*request);
+        }
         while let Some(request) = self.waiting.pop_front() {
             self.settle_unsent(request, class);
         }
@@ -302,15 +352,19 @@ impl Core {
 
     /// Whether nothing is left to be issued by itself: the plan is at its end.
     pub(crate) fn is_exhausted(&mut self) -> bool {
+        // Then what is put off will not begin.
+        let is_full = self.start.window.is_full();
         let nobody_waits = self.waiting.is_empty()
             && self.want.is_empty()
             && self.held.is_empty()
-            && self.hungry.is_empty();
-        if !self.paced_out || !nobody_waits {
-            return false;
+            && self.hungry.is_empty()
+            && (is_full || self.agenda.is_empty());
+        if is_full || !self.paced_out || !nobody_waits {
+            return is_full && nobody_waits;
         }
         match self.setup.load {
-            Load::Open { .. } => true,
+            // Answers may be followed by turns.
+            Load::Open { .. } => !self.plan.has_sessions() || self.in_flight == 0,
             // Users end one by one when the feed has nothing more.
             Load::Closed { .. } => self.in_flight == 0 && self.resting == 0,
         }

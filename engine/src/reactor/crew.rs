@@ -8,11 +8,11 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::feed::{FeedEnd, feed, feed_closed, feed_open};
-use super::setup::{ReactorSetup, Start, users_of};
+use super::setup::{Answers, ReactorSetup, Start, users_of};
 use super::thread::{Standing, spawn_low};
 use super::{Control, DriverName, Ended, Reactor, RecorderPlan};
 use crate::clock::RunClock;
-use crate::plan::Plan;
+use crate::plan::{Plan, PlanError};
 use crate::record::{Annotate, Pooled, SecondPooled, Settled, Spill, WriterRings, rings};
 use crate::workload::Workload;
 
@@ -32,7 +32,7 @@ pub(crate) struct Crew {
     ready: mpsc::Receiver<io::Result<DriverName>>,
     go: Vec<mpsc::Sender<Start>>,
     primed: mpsc::Receiver<()>,
-    feeder: JoinHandle<()>,
+    feeder: JoinHandle<Result<(), PlanError>>,
     pub(crate) writer_rings: Vec<WriterRings>,
     /// The standing that the writer shall have.
     pub(crate) writer: Arc<Standing>,
@@ -41,7 +41,7 @@ pub(crate) struct Crew {
 impl Crew {
     pub(crate) fn assemble(
         workload: &Workload,
-        plan: &Arc<Plan>,
+        (plan, answers): (&Arc<Plan>, &Answers),
         clock: &RunClock,
         cpus: &[core_affinity::CoreId],
     ) -> io::Result<Self> {
@@ -60,7 +60,7 @@ impl Crew {
             let (said_go, go_in) = mpsc::channel();
             parts.push(Reactor {
                 setup: Arc::new(
-                    ReactorSetup::new(workload, number as u64, reactors, *cpu)
+                    ReactorSetup::new(workload, (number as u64, reactors), *cpu, answers.clone())
                         .map_err(io::Error::other)?,
                 ),
                 plan: Arc::clone(plan),
@@ -72,6 +72,7 @@ impl Crew {
                     keep_chunks: workload.client.keep_chunks,
                     seed: workload.seed,
                     ramp_ns: workload.load.ramp_ns(),
+                    classes: workload.mix.len(),
                 },
                 users,
                 writer: Arc::clone(&writer),
@@ -112,7 +113,7 @@ impl Crew {
     }
 
     /// Waits for the end of all; returns what they bring and how many brought nothing.
-    pub(crate) fn join(self) -> (Vec<Ended>, usize) {
+    pub(crate) fn join(self) -> (Vec<Ended>, usize, Result<(), PlanError>) {
         let mut ended = Vec::new();
         let mut lost = 0;
         for reactor in self.reactors {
@@ -121,8 +122,8 @@ impl Crew {
                 Ok(None) | Err(_) => lost += 1,
             }
         }
-        let _ = self.feeder.join();
-        (ended, lost)
+        let fed = self.feeder.join().unwrap_or(Ok(()));
+        (ended, lost, fed)
     }
 }
 
@@ -132,7 +133,7 @@ fn spawn_feeder(
     ends: Vec<FeedEnd>,
     standing: &Arc<Standing>,
     primed: mpsc::Sender<()>,
-) -> io::Result<JoinHandle<()>> {
+) -> io::Result<JoinHandle<Result<(), PlanError>>> {
     let plan = Arc::clone(plan);
     let is_closed = workload.load.is_closed();
     spawn_low("feeder", Arc::clone(standing), move |standing| {
@@ -140,9 +141,9 @@ fn spawn_feeder(
             let _ = primed.send(());
         };
         if is_closed {
-            feed_closed(&plan, ends, standing, primed);
+            feed_closed(&plan, ends, standing, primed)
         } else {
-            feed_open(&plan, ends, standing, primed);
+            feed_open(&plan, ends, standing, primed)
         }
     })
 }

@@ -6,6 +6,7 @@ use tokclock_parser::event::{Event, Fault, Output, OutputKind, Usage};
 use tokclock_parser::head::Head;
 
 use super::outcome::Ending;
+use super::setup::Count;
 
 use crate::record::{Chunk, NONE, Settled, TokenSource, assign_tokens};
 
@@ -290,12 +291,7 @@ impl Exchange {
     /// Fixes outcome, class, text and token counts; afterwards only `settled` is read.
     ///
     /// `count` is our tokenizer, where the user chose one.
-    pub(crate) fn settle(
-        &mut self,
-        answer: &Answer,
-        ending: &Ending,
-        count: Option<&dyn Fn(&str) -> u64>,
-    ) {
+    pub(crate) fn settle(&mut self, answer: &Answer, ending: &Ending, count: Option<&Count>) {
         let (outcome, error) = self.outcome(answer, ending);
         self.settled.outcome = outcome;
         self.settled.error = error;
@@ -307,8 +303,10 @@ impl Exchange {
             (Some(tokens), Some(TokenSource::Usage))
         } else if self.token_ids > 0 {
             (Some(self.token_ids), Some(TokenSource::TokenIds))
-        } else if let (Some(count), true) = (count, self.has_text()) {
-            (Some(count(&self.plain_text())), Some(TokenSource::Client))
+        } else if let Some(counted) =
+            count.filter(|_| self.has_text()).and_then(|count| count(&self.plain_text()))
+        {
+            (Some(counted), Some(TokenSource::Client))
         } else if self.settled.events > 0 {
             (Some(u64::from(self.settled.events)), Some(TokenSource::Events))
         } else {

@@ -9,7 +9,7 @@ use rtrb::{Consumer, Producer};
 
 use super::socket;
 use super::thread::Standing;
-use crate::plan::Plan;
+use crate::plan::{Place, Plan, PlanError, Scratch, Script, Walk, Written};
 
 /// Requests kept ready, per reactor: some milliseconds of the highest rate, and no more memory than a
 /// core's cache holds.
@@ -20,16 +20,52 @@ const READY_BYTES_MAX: u64 = 8 << 20;
 const NAP: Duration = Duration::from_millis(50);
 
 /// One request, rendered.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Prepared {
     /// Its number in the plan.
     pub(crate) index: u64,
+    /// The item that it belongs to.
+    pub(crate) item: u64,
+    /// Its class.
+    pub(crate) class: u16,
+    /// Its turn, from 0, where there are conversations.
+    pub(crate) turn: Option<u32>,
     /// Head and body as they go on the wire.
     pub(crate) bytes: Vec<u8>,
-    /// Input tokens by our own tokenizer.
-    pub(crate) input_tokens: u32,
+    /// Input tokens by our own tokenizer, where it counted.
+    pub(crate) input_tokens: Option<u32>,
     /// Output tokens asked for.
     pub(crate) output_tokens: u32,
+    /// Input tokens that a prefix cache without limits would know.
+    pub(crate) ideal_cached: Option<u32>,
+    /// The pause before it, unless its user has sent nothing yet, ns.
+    pub(crate) pause_ns: u64,
+    /// What follows in its conversation.
+    pub(crate) script: Option<Box<Script>>,
+}
+
+impl Prepared {
+    /// Bytes that it takes, about.
+    fn weight(&self) -> u64 {
+        let script = self.script.as_ref().map_or(0, |script| script.bytes());
+        (self.bytes.len() + script) as u64
+    }
+
+    /// A request that was written to `bytes`.
+    pub(crate) fn new(written: Written, bytes: Vec<u8>, pause_ns: u64) -> Self {
+        Self {
+            index: written.index,
+            item: written.item,
+            class: written.class as u16,
+            turn: written.turn,
+            bytes,
+            input_tokens: written.input_tokens,
+            output_tokens: written.output_tokens,
+            ideal_cached: written.ideal_cached,
+            pause_ns,
+            script: written.script,
+        }
+    }
 }
 
 /// What feeder and one reactor tell each other besides the requests.
@@ -104,7 +140,7 @@ impl Feed {
     pub(crate) fn next(&mut self) -> Served {
         loop {
             if let Ok(prepared) = self.ring.pop() {
-                self.state.taken_bytes.fetch_add(prepared.bytes.len() as u64, Relaxed);
+                self.state.taken_bytes.fetch_add(prepared.weight(), Relaxed);
                 self.mind_the_level();
                 return Served::Request(prepared);
             }
@@ -180,18 +216,14 @@ impl FeedEnd {
         self.state.stop.load(SeqCst) || self.ring.is_abandoned()
     }
 
-    fn give(&mut self, plan: &Plan, index: u64) {
+    fn give(&mut self, plan: &Plan, place: &Place, scratch: &mut Scratch) -> Result<(), PlanError> {
         let mut bytes = self.buffers.pop().unwrap_or_default();
-        plan.render(index, &mut bytes);
-        self.given_bytes += bytes.len() as u64;
-        let lengths = plan.lengths(index);
-        let _ = self.ring.push(Prepared {
-            index,
-            bytes,
-            input_tokens: lengths.input,
-            output_tokens: lengths.output,
-        });
+        let written = plan.write(place, scratch, &mut bytes)?;
+        let prepared = Prepared::new(written, bytes, plan.pause_ns(place));
+        self.given_bytes += prepared.weight();
+        let _ = self.ring.push(prepared);
         self.ring_bell();
+        Ok(())
     }
 
     fn ring_bell(&self) {
@@ -210,59 +242,73 @@ impl FeedEnd {
     }
 }
 
-/// Feeds all reactors of an open loop: request *i* goes to reactor *i mod n*, in order. Calls `primed`
+/// Feeds all reactors of an open loop: item *i* goes to reactor *i mod n*, in order. Calls `primed`
 /// when all rings are full for the first time.
+///
+/// # Errors
+/// The first request that could not be written; none follows it.
 pub(crate) fn feed_open(
     plan: &Plan,
     mut ends: Vec<FeedEnd>,
     standing: &Standing,
     primed: impl FnOnce(),
-) {
+) -> Result<(), PlanError> {
     let reactors = ends.len() as u64;
     let total = plan.total().unwrap_or(u64::MAX);
-    let mut next: Vec<u64> = (0..reactors).collect();
+    let mut scratch = Scratch::default();
+    let mut walks: Vec<Walk> = (0..reactors).map(|_| plan.walk()).collect();
     run(&mut ends, standing, primed, |end, reactor| {
-        let index = next[reactor];
-        if index >= total {
-            return Fed::Finished;
+        if walks[reactor].item() >= total {
+            return Ok(Fed::Finished);
         }
         if !end.has_room() {
-            return Fed::Full;
+            return Ok(Fed::Full);
         }
-        end.give(plan, index);
-        next[reactor] = index.saturating_add(reactors);
-        Fed::Gave
-    });
+        let place = loop {
+            // The others' are gone past.
+            let place = walks[reactor].step(plan);
+            if place.item % reactors == reactor as u64 {
+                break place;
+            }
+        };
+        if place.item >= total {
+            return Ok(Fed::Finished);
+        }
+        end.give(plan, &place, &mut scratch).map(|()| Fed::Gave)
+    })
 }
 
 /// Feeds all reactors of a closed loop: the next request goes to whichever has room, so that exactly
 /// as many go out as were asked for. Towards the end rings are kept short, so that no reactor sits on
 /// requests while the users of another have none.
+///
+/// # Errors
+/// The first request that could not be written; none follows it.
 pub(crate) fn feed_closed(
     plan: &Plan,
     mut ends: Vec<FeedEnd>,
     standing: &Standing,
     primed: impl FnOnce(),
-) {
+) -> Result<(), PlanError> {
     let reactors = ends.len() as u64;
     let total = plan.total().unwrap_or(u64::MAX);
-    let mut next = 0_u64;
+    let mut scratch = Scratch::default();
+    let mut walk = plan.walk();
     run(&mut ends, standing, primed, |end, _| {
-        let left = total - next;
+        let left = total - walk.item();
         if left == 0 {
-            return Fed::Finished;
+            return Ok(Fed::Finished);
         }
         let share = if reactors == 1 { u64::MAX } else { left / (2 * reactors) + 1 };
         if share < READY_MAX as u64 {
             end.state.ending.store(true, Relaxed);
         }
         if !end.has_room() || end.ready() as u64 >= share {
-            return Fed::Full;
+            return Ok(Fed::Full);
         }
-        end.give(plan, next);
-        next += 1;
-        Fed::Gave
-    });
+        let place = walk.step(plan);
+        end.give(plan, &place, &mut scratch).map(|()| Fed::Gave)
+    })
 }
 
 /// What became of an attempt to feed one reactor.
@@ -277,10 +323,18 @@ fn run(
     ends: &mut [FeedEnd],
     standing: &Standing,
     primed: impl FnOnce(),
-    mut step: impl FnMut(&mut FeedEnd, usize) -> Fed,
-) {
+    mut step: impl FnMut(&mut FeedEnd, usize) -> Result<Fed, PlanError>,
+) -> Result<(), PlanError> {
     let mut primed = Some(primed);
     let mut over = vec![false; ends.len()];
+    let mut failed = None;
+    let mut step = |end: &mut FeedEnd, reactor| {
+        let fed = if failed.is_some() { Ok(Fed::Finished) } else { step(end, reactor) };
+        fed.unwrap_or_else(|error| {
+            failed = Some(error);
+            Fed::Finished
+        })
+    };
     while over.contains(&false) {
         if round(ends, &mut over, &mut step) {
             continue;
@@ -299,6 +353,7 @@ fn run(
     if let Some(primed) = primed {
         primed();
     }
+    failed.map_or(Ok(()), Err)
 }
 
 /// Feeds each reactor once that is not over. Returns whether any was given something.

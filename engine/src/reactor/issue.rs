@@ -8,7 +8,9 @@ use monoio::net::TcpStream;
 
 use super::conn::{Request, State};
 use super::core::Core;
+use super::feed::Prepared;
 use super::outcome::Ending;
+use super::settle::Settling;
 use super::{connection, socket};
 use crate::record::{ErrorClass, Marks, NONE, WaitCause};
 
@@ -31,7 +33,7 @@ impl Core {
             let now = self.clock.now();
             self.take_up(&mut request, now);
         }
-        request.server = (request.prepared.index % self.setup.servers.len() as u64) as usize;
+        request.server = (request.prepared.item % self.setup.servers.len() as u64) as usize;
         while let Some(id) = self.idle.take(request.user, request.server) {
             self.prepare(id, request);
             match self.write(id, true) {
@@ -60,7 +62,7 @@ impl Core {
     fn prepare(&mut self, id: usize, request: Request) {
         let setup = &self.setup;
         let conn = &mut self.conns[id];
-        let prepared = request.prepared;
+        let mut prepared = request.prepared;
         let room = prepared.output_tokens as usize + CHUNKS_SPARE;
         conn.answer.reset();
         conn.exchange.begin(prepared.index, request.intended, room);
@@ -72,11 +74,15 @@ impl Core {
         if request.retries > 0 {
             settled.retry_ns = self.clock.now().saturating_sub(request.dispatched);
         }
+        settled.class = prepared.class;
+        settled.session = prepared.turn.is_some().then_some(prepared.item);
+        settled.turn = prepared.turn;
         settled.planned_input = prepared.input_tokens;
+        settled.ideal_cached = prepared.ideal_cached;
         settled.wait_cause = request.cause;
         settled.marks.dispatched = request.dispatched;
-        let origin = if setup.is_closed { request.dispatched } else { request.intended };
-        settled.phase = self.start.window.phase(prepared.index, origin);
+        settled.phase = request.phase;
+        conn.script = prepared.script.take();
         conn.replaced = request.replaced;
         conn.user = request.user;
         conn.server = request.server;
@@ -91,10 +97,12 @@ impl Core {
     pub(super) fn take_back(&mut self, id: usize) -> Option<Request> {
         let conn = &mut self.conns[id];
         let settled = &conn.exchange.settled;
+        let script = conn.script.take();
         let request = conn.prepared.take().map(|prepared| Request {
-            prepared,
+            prepared: Prepared { script, ..prepared },
             intended: settled.marks.intended,
             dispatched: settled.marks.dispatched,
+            phase: settled.phase,
             cause: settled.wait_cause,
             attempts: settled.attempts,
             retries: settled.retries,
@@ -240,7 +248,8 @@ impl Core {
             Some(ours) => Ending::Ours(ours),
             None => Ending::NoConnection(class, text),
         };
-        let over = self.settle_quietly(id, &ending);
+        // What was not sent is followed by no turn.
+        let over = !matches!(self.settle_quietly(id, &ending), Settling::PutOff);
         self.resting += u64::from(over);
         self.close(id);
         self.open_wanted();

@@ -6,6 +6,7 @@
 //!                  +---- user free, place free <-- settle <-- exchange <-- receive
 //! ```
 
+mod agenda;
 mod conn;
 mod connection;
 mod core;
@@ -29,6 +30,7 @@ mod tcp_info;
 mod thread;
 mod tls;
 pub mod trial;
+mod turns;
 mod warm;
 
 pub use driver::{DriverName, Refusal, Refused};
@@ -36,7 +38,7 @@ pub use setup::Control;
 pub use tls::TlsFilesError;
 
 pub(crate) use crew::{Crew, Writer};
-pub(crate) use setup::{Count, Gauge, Start, counter};
+pub(crate) use setup::{Answers, Count, Gauge, Start};
 pub(crate) use socket::{is_own_address, stamp_keeper};
 
 use std::io;
@@ -98,6 +100,7 @@ pub(crate) struct RecorderPlan {
     pub(crate) keep_chunks: bool,
     pub(crate) seed: u64,
     pub(crate) ramp_ns: u64,
+    pub(crate) classes: usize,
 }
 
 impl Reactor {
@@ -141,11 +144,13 @@ impl Reactor {
             keep_chunks: self.recorder.keep_chunks,
             seed: self.recorder.seed,
             ramp_end: start.begin + self.recorder.ramp_ns,
+            classes: self.recorder.classes,
         };
         let recorder = Recorder::new(setup, self.rings);
         let cpu_before = clock::thread_cpu_ns();
         let wall_before = clock::monotonic_ns();
-        let core = Core::new(self.setup, start, self.clock, recorder, self.feed, self.writer);
+        let told = (self.setup, Arc::clone(&self.plan));
+        let core = Core::new(told, start, self.clock, recorder, self.feed, self.writer);
         let schedule = Schedule { plan: self.plan, users: self.users };
         let driven = driver.block_on(drive(Rc::clone(&core), self.bell, schedule));
         if let Err(error) = driven {

@@ -126,7 +126,9 @@ fn body_text(answer: &Answer) -> Option<String> {
     let message = parsed.as_ref().and_then(|value| {
         let error = value.get("error").unwrap_or(value);
         let text = error.get("message").or_else(|| value.get("detail")).unwrap_or(error);
-        text.as_str().map(str::to_owned)
+        let code = error.get("code").and_then(serde_json::Value::as_str);
+        let code = code.map_or_else(String::new, |code| format!(" (code {code})"));
+        text.as_str().map(|text| format!("{text}{code}"))
     });
     Some(message.unwrap_or_else(|| String::from_utf8_lossy(body).trim().to_owned()))
 }

@@ -81,7 +81,8 @@ impl Pacer {
         Ok(Self { core, timer, turn, margin: Margin::new(), spin_ns: 0, is_awake })
     }
 
-    /// Starts all arrivals of `schedule`, `(index, due)` in order, until it or the run ends.
+    /// Starts all arrivals of `schedule`, `(index, due)` in order, and what is put off until an
+    /// instant, until it or the run ends.
     pub(crate) async fn arrivals(mut self, schedule: impl Iterator<Item = (u64, u64)>) {
         let mut burst = 0;
         for (index, due) in schedule {
@@ -96,14 +97,14 @@ impl Pacer {
         self.end().await;
     }
 
-    /// Starts the users of a closed loop at the instants of `starts`, in order.
+    /// Starts the users of a closed loop at the instants of `starts`, in order, and what is put off.
     pub(crate) async fn users(mut self, starts: impl Iterator<Item = u64>) {
         let mut burst = 0;
         for (user, start) in (0..).zip(starts) {
             if !self.wait_until(start).await {
                 break;
             }
-            self.core.borrow_mut().user_free(start, user);
+            self.core.borrow_mut().user_free(start, user, false);
             self.give_way(&mut burst).await;
         }
         self.end().await;
@@ -111,6 +112,8 @@ impl Pacer {
 
     async fn end(mut self) {
         self.core.borrow_mut().paced_out = true;
+        let pauses = self.core.borrow().plan.has_pauses();
+        while pauses && self.serve_pauses().await {}
         while self.is_awake && !self.core.borrow().is_over {
             self.turn().await;
         }
@@ -118,6 +121,22 @@ impl Pacer {
         let tally = core.recorder.tally();
         tally.spin_ns += self.spin_ns;
         tally.wake_late_p99_ns = self.margin.late_ns();
+    }
+
+    /// Starts what is put off next. Returns false if nothing begins any more.
+    async fn serve_pauses(&mut self) -> bool {
+        let (soonest, now) = {
+            let core = self.core.borrow();
+            (core.agenda.soonest(), core.clock.now())
+        };
+        // Where nothing is put off, somebody may be before this is over.
+        let due = soonest.min(now + SLEEP_MAX_NS);
+        match self.wait_for(due).await {
+            Waited::Ended => return false,
+            Waited::Sooner => {}
+            Waited::Reached => self.core.borrow_mut().start_due(),
+        }
+        true
     }
 
     async fn give_way(&self, burst: &mut u32) {
@@ -128,37 +147,59 @@ impl Pacer {
         }
     }
 
-    /// Waits for `due`. Returns false if the run ended before.
+    /// Waits for `due`, and starts what is put off until before it. Returns false if the run ended.
     async fn wait_until(&mut self, due: u64) -> bool {
         loop {
-            let (now, issuing, clock_at) = self.look(due);
+            let soonest = self.core.borrow().agenda.soonest();
+            let waited = self.wait_for(due.min(soonest)).await;
+            match waited {
+                Waited::Ended => return false,
+                Waited::Sooner => {}
+                Waited::Reached if soonest < due => self.core.borrow_mut().start_due(),
+                Waited::Reached => return true,
+            }
+        }
+    }
+
+    /// Waits for `due`, unless something is put off until before it.
+    async fn wait_for(&mut self, due: u64) -> Waited {
+        loop {
+            let Look { now, issuing, clock_at, soonest } = self.look(due);
             if !issuing {
-                return false;
+                return Waited::Ended;
+            }
+            if soonest < due {
+                return Waited::Sooner;
             }
             if self.is_awake && now + HARD_SPIN_NS < due {
                 self.turn().await;
                 continue;
             }
-            if now + self.margin.ns() >= due {
+            let margin = self.margin.ns();
+            if now + margin >= due {
                 break;
             }
-            let wake = (due - self.margin.ns()).min(now + SLEEP_MAX_NS);
+            let wake = (due - margin).min(now + SLEEP_MAX_NS);
             let fd = self.timer.as_raw_fd();
             socket::arm(fd, clock_at - due + wake);
+            self.core.borrow_mut().agenda.sleeps(fd, wake, margin);
             let _ = self.timer.readable(false).await;
             let _ = socket::drain(fd);
+            let wake = self.core.borrow_mut().agenda.is_awake().unwrap_or(wake);
             let late = self.now().saturating_sub(wake);
             self.margin.observe(late);
         }
-        self.spin(due).await;
-        true
+        self.spin(due).await
     }
 
     /// Gives way until shortly before `due`, then waits it out.
-    async fn spin(&mut self, due: u64) {
+    async fn spin(&mut self, due: u64) -> Waited {
         let mut now = self.now();
         while now + HARD_SPIN_NS < due {
             now = self.turn().await;
+            if self.core.borrow().agenda.soonest() < due {
+                return Waited::Sooner;
+            }
         }
         let clock = self.core.borrow();
         let start = now;
@@ -167,6 +208,7 @@ impl Pacer {
             now = clock.clock.now();
         }
         self.spin_ns += now - start;
+        Waited::Reached
     }
 
     /// Lets everybody else work once. Returns the time after that.
@@ -190,11 +232,36 @@ impl Pacer {
         self.core.borrow().clock.now()
     }
 
-    /// Now, whether requests are still issued, and `due` on CLOCK_MONOTONIC.
-    fn look(&self, due: u64) -> (u64, bool, u64) {
+    fn look(&self, due: u64) -> Look {
         let core = self.core.borrow();
-        (core.clock.now(), core.issuing, core.clock.monotonic(due))
+        Look {
+            now: core.clock.now(),
+            issuing: core.issuing,
+            clock_at: core.clock.monotonic(due),
+            soonest: core.agenda.soonest(),
+        }
     }
+}
+
+/// How a wait ended.
+enum Waited {
+    /// The instant has come.
+    Reached,
+    /// Something is due before it.
+    Sooner,
+    /// Nothing is started any more.
+    Ended,
+}
+
+/// What a wait depends on.
+struct Look {
+    now: u64,
+    /// Requests are still issued.
+    issuing: bool,
+    /// What is waited for, on CLOCK_MONOTONIC.
+    clock_at: u64,
+    /// When something put off is due.
+    soonest: u64,
 }
 
 #[cfg(test)]

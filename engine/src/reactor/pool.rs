@@ -57,7 +57,9 @@ impl Pool {
 
     fn place(&self, user: u32, server: usize) -> usize {
         match self.way {
-            Connections::PerUser if user != NOBODY => user as usize * self.servers + server,
+            Connections::PerUser | Connections::PerSession if user != NOBODY => {
+                user as usize * self.servers + server
+            }
             _ => server,
         }
     }

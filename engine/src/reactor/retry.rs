@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use super::conn::Request;
 use super::core::Core;
+use super::feed::Prepared;
+use super::turns::turns_left;
 use crate::record::{ErrorClass, Outcome, Settled};
 use crate::workload::Retries;
 
@@ -33,16 +35,18 @@ impl Core {
         }
         let Some(prepared) = conn.prepared.take() else { return false };
         let pause = pause_ns(self.setup.retries, settled.retries, settled.retry_after);
+        let script = conn.script.take();
         let request = Request {
             intended: settled.marks.intended,
             dispatched: settled.marks.dispatched,
+            phase: settled.phase,
             cause: settled.wait_cause,
             attempts: settled.attempts,
             retries: settled.retries + 1,
             server: conn.server,
             user: conn.user,
             replaced: false,
-            prepared,
+            prepared: Prepared { script, ..prepared },
         };
         let settled = std::mem::replace(&mut conn.exchange.settled, Settled::new(0, 0));
         let number = self.deferrals;
@@ -77,7 +81,10 @@ impl Core {
                 continue;
             }
             let mut one = self.deferred.swap_remove(at);
-            let user = one.request.user;
+            let (user, script) = (one.request.user, one.request.prepared.script.take());
+            if one.settled.turn.is_some() {
+                self.session_over(user, one.request.server, turns_left(script.as_deref()));
+            }
             self.finish(&mut one.settled, Some(one.request.prepared), false);
             self.next_after(now, user);
         }

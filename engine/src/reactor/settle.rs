@@ -5,7 +5,18 @@ use super::core::Core;
 use super::feed::Prepared;
 use super::outcome::Ending;
 use super::socket;
+use super::turns::turns_left;
 use crate::record::{ErrorClass, NONE, Outcome, Settled};
+
+/// What a request that has ended leaves behind.
+pub(super) enum Settling {
+    /// It is tried again.
+    PutOff,
+    /// Its user, or its place, is free.
+    Over,
+    /// The next turn of its conversation.
+    GoesOn(Box<Request>),
+}
 
 impl Core {
     /// The request of connection `id` failed with `ending`, or the connection was stale: then it is
@@ -31,25 +42,31 @@ impl Core {
     /// The request of connection `id` is over; whoever waited for that goes on.
     pub(crate) fn settle(&mut self, id: usize, ending: &Ending, now: u64) {
         let user = self.conns[id].user;
-        if self.settle_quietly(id, ending) {
-            self.next_after(now, user);
+        match self.settle_quietly(id, ending) {
+            Settling::PutOff => {}
+            Settling::Over => self.next_after(now, user),
+            Settling::GoesOn(turn) => {
+                self.go_on(*turn, now);
+                if !self.setup.is_closed {
+                    self.pump();
+                }
+            }
         }
     }
 
     /// A place in flight has become free at `now`; in a closed loop this user.
     pub(crate) fn next_after(&mut self, now: u64, user: u32) {
         if self.setup.is_closed {
-            self.user_free(now, user);
+            self.user_free(now, user, true);
         } else {
             self.pump();
         }
     }
 
-    /// The request of connection `id` is over; false if it is only put off, to be tried again.
-    pub(super) fn settle_quietly(&mut self, id: usize, ending: &Ending) -> bool {
+    /// The request of connection `id` is over, or put off to be tried again.
+    pub(super) fn settle_quietly(&mut self, id: usize, ending: &Ending) -> Settling {
         let conn = &mut self.conns[id];
-        let count: Option<&dyn Fn(&str) -> u64> =
-            self.setup.count.as_deref().map(|count| count as _);
+        let count = self.setup.count.as_deref();
         conn.exchange.settle(&conn.answer, ending, count);
         if let Some(text) = &mut conn.exchange.settled.error_text {
             self.setup.secrets.hide(text);
@@ -58,15 +75,16 @@ impl Core {
             self.recorder.left();
         }
         if self.defer(id) {
-            return false;
+            return Settling::PutOff;
         }
+        let turn = self.next_turn(id);
         let conn = &mut self.conns[id];
         let last_coalesced = conn.exchange.last_coalesced();
         let mut settled = std::mem::replace(&mut conn.exchange.settled, Settled::new(0, 0));
         let prepared = conn.prepared.take();
         self.finish(&mut settled, prepared, last_coalesced);
         self.conns[id].exchange.settled = settled;
-        true
+        turn.map_or(Settling::Over, |turn| Settling::GoesOn(Box::new(turn)))
     }
 
     /// A request in flight ends for good.
@@ -97,9 +115,12 @@ impl Core {
         let mut settled = Settled::new(request.prepared.index, request.intended);
         settled.reactor = self.setup.reactor;
         settled.wait_cause = request.cause;
+        settled.class = request.prepared.class;
+        settled.session = request.prepared.turn.is_some().then_some(request.prepared.item);
+        settled.turn = request.prepared.turn;
         settled.planned_input = request.prepared.input_tokens;
         settled.marks.dispatched = request.dispatched;
-        settled.phase = self.start.window.phase(request.prepared.index, request.intended);
+        settled.phase = request.phase;
         settled.error = Some(class);
         if request.dispatched != NONE {
             self.in_flight = self.in_flight.saturating_sub(1);
@@ -107,7 +128,8 @@ impl Core {
         self.cancelled += 1;
         let now = self.clock.now();
         self.recorder.settle(&mut settled, now, false);
-        self.feed.give_back(request.prepared.bytes);
+        let unsent = turns_left(request.prepared.script.as_deref());
+        self.give_up(request, unsent);
     }
 
     /// Connection `id` waits for its next request; false if it has carried its last.

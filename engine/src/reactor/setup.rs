@@ -12,15 +12,15 @@ use super::conn::Conn;
 use super::deadline::Deadlines;
 use super::probe::{Asked, harmless_request, tunnel_request};
 use super::tls::{self, TlsFilesError};
-use crate::plan::random::{Purpose, Streams};
+use crate::plan::random::{Purpose, Streams, fraction};
 use crate::record::Window;
 use crate::workload::{
     Address, Cancel, CancelAfter, Close, Connections, Dialect, Load, Overflow, Retries, Secrets,
     Sizes, Stamps, Target, TemplateError, Workload,
 };
 
-/// Counts tokens of a text.
-pub(crate) type Count = dyn Fn(&str) -> u64 + Send + Sync;
+/// Counts tokens of a text, if it can.
+pub(crate) type Count = dyn Fn(&str) -> Option<u64> + Send + Sync;
 
 /// What one reactor is told.
 pub(crate) struct ReactorSetup {
@@ -126,9 +126,9 @@ impl ReactorSetup {
     /// What reactor `number` of so many is told of `workload`.
     pub(crate) fn new(
         workload: &Workload,
-        number: u64,
-        reactors: u64,
+        (number, reactors): (u64, u64),
         cpu: core_affinity::CoreId,
+        answers: Answers,
     ) -> Result<Self, SetupError> {
         let target = &workload.target;
         let is_closed = workload.load.is_closed();
@@ -146,7 +146,7 @@ impl ReactorSetup {
             servers: Server::all(target)?,
             stamped: workload.client.stamps == Stamps::Kernel,
             reset: workload.client.close == Close::Rst,
-            load: workload.load,
+            load: workload.load.clone(),
             is_closed,
             cap,
             overflow,
@@ -156,8 +156,8 @@ impl ReactorSetup {
                 stream: target.stream,
                 limits: answer_limits(workload.sizes),
             },
-            gather_text: workload.client.keep_text || workload.content.tokenizer_chosen,
-            count: counter(workload),
+            gather_text: workload.client.keep_text || answers.count.is_some() || answers.live,
+            count: answers.count,
             drain_ns: workload.stop.drain_ns,
             connections: workload.client.connections,
             requests_per_connection: workload.client.requests_per_connection.unwrap_or(u64::MAX),
@@ -174,9 +174,7 @@ impl ReactorSetup {
     pub(crate) fn to_cancel(&self, index: u64) -> Option<CancelAfter> {
         let cancel = self.cancel?;
         let key = Streams::new(self.seed, Purpose::Cancel).key(index);
-        // 53 bits: what a fraction holds exactly.
-        let drawn = (key >> 11) as f64 / (1_u64 << 53) as f64;
-        (drawn < cancel.rate).then_some(cancel.after)
+        (fraction(key) < cancel.rate).then_some(cancel.after)
     }
 
     /// A place for a connection.
@@ -278,12 +276,13 @@ pub(crate) struct Gauge {
     pub(crate) ttft_count: AtomicU64,
 }
 
-/// Our tokenizer, where the user chose one: it counts answers too.
-pub(crate) fn counter(workload: &Workload) -> Option<Arc<Count>> {
-    let tokenizer = workload.content.tokenizer;
-    workload.content.tokenizer_chosen.then(|| {
-        Arc::new(move |text: &str| crate::plan::prompt::count(tokenizer, text)) as Arc<Count>
-    })
+/// What answers are needed for beside their times.
+#[derive(Clone)]
+pub(crate) struct Answers {
+    /// Our tokenizer, where the user chose one: it counts them.
+    pub(crate) count: Option<Arc<Count>>,
+    /// They become a part of later requests.
+    pub(crate) live: bool,
 }
 
 /// Starts of the users of one reactor, ns after the load's begin. User *u* belongs to reactor

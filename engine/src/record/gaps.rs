@@ -1,9 +1,10 @@
 //! Gaps between output events: all of them into histograms, those of some requests kept whole.
 
+use hdrhistogram::Histogram;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::{Chunk, GapSample, HIGHEST_NS, Pooled};
+use super::{Chunk, GapSample, HIGHEST_NS};
 
 /// Requests kept for resampling, per reactor.
 const GAP_SAMPLES_MAX: usize = 2_000;
@@ -33,23 +34,16 @@ impl Gaps {
     }
 
     /// Adds the gaps of one successful request of the measured part.
-    pub(super) fn add(&mut self, chunks: &[Chunk], pooled: &mut Pooled) {
-        if chunks.len() < 2 {
-            return;
+    pub(super) fn add(
+        &mut self,
+        chunks: &[Chunk],
+        icl: &mut Histogram<u64>,
+        itl: &mut Histogram<u64>,
+    ) {
+        if chunks.len() >= 2 {
+            pool(chunks, icl, itl);
+            self.sample(chunks);
         }
-        let mut run = Run { gap: 0, tokens: 0, times: 0 };
-        for pair in chunks.windows(2) {
-            let &[before, after] = pair else { continue };
-            let gap = after.arrival.saturating_sub(before.arrival);
-            if run.gap == gap && run.tokens == after.tokens {
-                run.times += 1;
-                continue;
-            }
-            run.record(pooled);
-            run = Run { gap, tokens: after.tokens, times: 1 };
-        }
-        run.record(pooled);
-        self.sample(chunks);
     }
 
     /// Keeps each request with the same chance (reservoir sampling, algorithm R).
@@ -78,6 +72,22 @@ impl Gaps {
     }
 }
 
+/// Records every gap, and the share of it of every token.
+pub(super) fn pool(chunks: &[Chunk], icl: &mut Histogram<u64>, itl: &mut Histogram<u64>) {
+    let mut run = Run { gap: 0, tokens: 0, times: 0 };
+    for pair in chunks.windows(2) {
+        let &[before, after] = pair else { continue };
+        let gap = after.arrival.saturating_sub(before.arrival);
+        if run.gap == gap && run.tokens == after.tokens {
+            run.times += 1;
+            continue;
+        }
+        run.record(icl, itl);
+        run = Run { gap, tokens: after.tokens, times: 1 };
+    }
+    run.record(icl, itl);
+}
+
 /// Equal gaps in a row: those of events that came together are all zero.
 struct Run {
     gap: u64,
@@ -86,16 +96,16 @@ struct Run {
 }
 
 impl Run {
-    fn record(&self, pooled: &mut Pooled) {
+    fn record(&self, icl: &mut Histogram<u64>, itl: &mut Histogram<u64>) {
         if self.times == 0 {
             return;
         }
         let gap = self.gap.min(HIGHEST_NS);
         // Within the bounds, so recording cannot fail.
-        let _ = pooled.icl.record_n(gap, self.times);
+        let _ = icl.record_n(gap, self.times);
         if self.tokens > 0 {
             let each = gap / u64::from(self.tokens);
-            let _ = pooled.itl.record_n(each, self.times * u64::from(self.tokens));
+            let _ = itl.record_n(each, self.times * u64::from(self.tokens));
         }
     }
 }
@@ -103,6 +113,7 @@ impl Run {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Pooled;
 
     fn chunks(arrivals: &[(u64, u32)]) -> Vec<Chunk> {
         let chunk = |&(arrival, tokens)| Chunk { arrival, tokens, text_bytes: 0 };
@@ -112,7 +123,11 @@ mod tests {
     #[test]
     fn each_gap_counts_once_and_each_token_once() {
         let (mut gaps, mut pooled) = (Gaps::new(1), Pooled::default());
-        gaps.add(&chunks(&[(100, 1), (160, 3), (200, 2), (200, 2)]), &mut pooled);
+        gaps.add(
+            &chunks(&[(100, 1), (160, 3), (200, 2), (200, 2)]),
+            &mut pooled.icl,
+            &mut pooled.itl,
+        );
         let icl: Vec<u64> = pooled.icl.iter_recorded().map(|v| v.value_iterated_to()).collect();
         assert_eq!((icl, pooled.icl.len()), (vec![0, 40, 60], 3));
         // 60 / 3 three times, 40 / 2 and 0 / 2 twice.
@@ -127,8 +142,8 @@ mod tests {
     #[test]
     fn one_event_has_no_gap() {
         let (mut gaps, mut pooled) = (Gaps::new(1), Pooled::default());
-        gaps.add(&chunks(&[(100, 1)]), &mut pooled);
-        gaps.add(&[], &mut pooled);
+        gaps.add(&chunks(&[(100, 1)]), &mut pooled.icl, &mut pooled.itl);
+        gaps.add(&[], &mut pooled.icl, &mut pooled.itl);
         assert_eq!((pooled.icl.len(), gaps.take().0), (0, 0));
     }
 
@@ -137,7 +152,7 @@ mod tests {
         let (mut gaps, mut pooled) = (Gaps::new(1), Pooled::default());
         let all = 5 * GAP_SAMPLES_MAX as u64;
         for gap in 1..=all {
-            gaps.add(&chunks(&[(0, 1), (gap, 1)]), &mut pooled);
+            gaps.add(&chunks(&[(0, 1), (gap, 1)]), &mut pooled.icl, &mut pooled.itl);
         }
         let (requests, samples) = gaps.take();
         assert_eq!((requests, samples.len()), (all, GAP_SAMPLES_MAX));

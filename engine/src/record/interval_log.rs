@@ -63,6 +63,7 @@ mod tests {
         Facts {
             start_monotonic_ns: 1,
             start_realtime_ns: 1_700_000_000_500_000_000,
+            load_start: 0,
             window_start: 0,
             window_end: 2_000_000_000,
             window_by_requests: false,

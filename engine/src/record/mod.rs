@@ -18,5 +18,5 @@ pub use recorder::{
 pub use row::{ErrorClass, Outcome, Phase, Row, TokenSource, WaitCause};
 pub use settled::{Annotate, Chunk, Marks, NONE, Settled, assign_tokens};
 pub use spill::{Spill, read_rows};
-pub use tally::{GapSample, HIGHEST_NS, Pooled, Second, Tally, histogram};
+pub use tally::{ClassTally, GapSample, HIGHEST_NS, Pooled, Second, Tally, histogram};
 pub use window::Window;

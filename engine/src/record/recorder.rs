@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use rtrb::{Consumer, Producer};
 
-use super::gaps::Gaps;
-use super::{Chunk, NONE, Outcome, Phase, Pooled, Second, Settled, Tally, Window};
+use super::gaps::{Gaps, pool};
+use super::{Chunk, ClassTally, NONE, Outcome, Phase, Pooled, Second, Settled, Tally, Window};
 
 /// One second's histograms on their way to the writer.
 #[derive(Debug)]
@@ -81,6 +81,8 @@ pub struct RecorderSetup {
     pub seed: u64,
     /// Until then all users start; client lag is not judged.
     pub ramp_end: u64,
+    /// Classes of requests.
+    pub classes: usize,
 }
 
 /// Counters and histograms of one core.
@@ -136,7 +138,14 @@ impl Recorder {
     /// A recorder that has counted nothing.
     #[must_use]
     pub fn new(setup: RecorderSetup, rings: RecorderRings) -> Self {
-        let tally = Tally { reactor: setup.reactor, cpu: setup.cpu, ..Tally::default() };
+        // One class alone is the whole.
+        let classes = if setup.classes > 1 { setup.classes } else { 0 };
+        let tally = Tally {
+            reactor: setup.reactor,
+            cpu: setup.cpu,
+            classes: (0..classes).map(|_| ClassTally::default()).collect(),
+            ..Tally::default()
+        };
         let key = setup.seed ^ u64::from(setup.reactor).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         Self {
             tally,
@@ -224,7 +233,11 @@ impl Recorder {
         self.count(settled, now);
         self.tally.coalesced_last_events += u64::from(last_coalesced);
         if settled.outcome == Outcome::Ok && settled.phase == Phase::Measure {
-            self.gaps.add(&settled.chunks, &mut self.pooled);
+            let pooled = &mut *self.pooled;
+            self.gaps.add(&settled.chunks, &mut pooled.icl, &mut pooled.itl);
+            if let Some(class) = self.tally.classes.get_mut(usize::from(settled.class)) {
+                pool(&settled.chunks, &mut class.icl, &mut class.itl);
+            }
         }
         let mut out = Settled::new(0, 0);
         std::mem::swap(&mut out, settled);
@@ -271,7 +284,7 @@ impl Recorder {
         }
         if marks.write_done != NONE {
             let input = settled.usage.and_then(|usage| usage.input_tokens);
-            let input = input.unwrap_or(u64::from(settled.planned_input));
+            let input = input.unwrap_or(settled.planned_input.unwrap_or(0).into());
             self.second_at(marks.write_done).input_tokens += input;
         }
         // Failed requests never add to token throughput as if they had succeeded.
@@ -292,7 +305,7 @@ impl Recorder {
             second.output_tokens += tokens;
             spread += tokens;
             if self.setup.window.holds(arrival) {
-                self.tally.window_output_tokens += tokens;
+                self.count_window(settled.class, tokens);
             }
         }
         // What the server counted beyond its events (or in a document) arrived with the end.
@@ -305,8 +318,15 @@ impl Recorder {
         if rest > 0 && end != NONE {
             self.second_at(end).output_tokens += rest;
             if self.setup.window.holds(end) {
-                self.tally.window_output_tokens += rest;
+                self.count_window(settled.class, rest);
             }
+        }
+    }
+
+    fn count_window(&mut self, class: u16, tokens: u64) {
+        self.tally.window_output_tokens += tokens;
+        if let Some(class) = self.tally.classes.get_mut(usize::from(class)) {
+            class.window_output_tokens += tokens;
         }
     }
 

@@ -145,8 +145,14 @@ pub struct Row {
     pub last_token: Option<u64>,
     pub done: Option<u64>,
     pub input_tokens: Option<u64>,
-    /// Input tokens by our own tokenizer.
+    /// Input tokens by our own tokenizer, without what the server adds to them.
     pub client_input_tokens: Option<u64>,
+    /// Input tokens that the server took from its prefix cache, where it says so.
+    #[serde(default)]
+    pub cached_tokens: Option<u64>,
+    /// Input tokens that a prefix cache without limits would know.
+    #[serde(default)]
+    pub ideal_cached_tokens: Option<u64>,
     pub output_tokens: Option<u64>,
     /// Where `output_tokens` comes from.
     pub output_source: Option<TokenSource>,

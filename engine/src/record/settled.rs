@@ -65,6 +65,9 @@ pub struct Chunk {
 #[expect(missing_docs, reason = "the fields of Row under the same names are documented there")]
 pub struct Settled {
     pub index: u64,
+    pub class: u16,
+    pub session: Option<u64>,
+    pub turn: Option<u32>,
     pub reactor: u32,
     pub connection: u64,
     pub reused: bool,
@@ -81,8 +84,10 @@ pub struct Settled {
     pub finish: Option<Finish>,
     pub retry_after: Option<u64>,
     pub marks: Marks,
-    /// Input tokens as planned: exact by our tokenizer.
-    pub planned_input: u32,
+    /// Input tokens by our tokenizer, where it counted.
+    pub planned_input: Option<u32>,
+    /// Input tokens that a prefix cache without limits would know.
+    pub ideal_cached: Option<u32>,
     pub usage: Option<Usage>,
     pub output_tokens: Option<u64>,
     pub output_source: Option<TokenSource>,
@@ -104,6 +109,8 @@ pub struct Settled {
 pub trait Annotate {
     /// The request's id as it was sent.
     fn request_id(&self, index: u64) -> String;
+    /// The name of a class, where there are several.
+    fn class(&self, class: u16) -> Option<String>;
     /// Tokens of an answer's text by our own tokenizer, where the user chose one.
     fn count(&self, text: &str) -> Option<u64>;
     /// Whether rows hold every output event.
@@ -118,6 +125,9 @@ impl Settled {
     pub fn new(index: u64, intended: u64) -> Self {
         Self {
             index,
+            class: 0,
+            session: None,
+            turn: None,
             reactor: 0,
             connection: 0,
             reused: false,
@@ -134,7 +144,8 @@ impl Settled {
             finish: None,
             retry_after: None,
             marks: Marks::new(intended),
-            planned_input: 0,
+            planned_input: None,
+            ideal_cached: None,
             usage: None,
             output_tokens: None,
             output_source: None,
@@ -166,9 +177,9 @@ impl Settled {
             index: self.index,
             request_id: notes.request_id(self.index),
             phase: self.phase,
-            class: None,
-            session: None,
-            turn: None,
+            class: notes.class(self.class),
+            session: self.session,
+            turn: self.turn,
             reactor: self.reactor,
             connection: self.connection,
             reused: self.reused,
@@ -196,7 +207,9 @@ impl Settled {
             last_token: reached(self.marks.last_token),
             done: reached(self.marks.done),
             input_tokens: self.usage.and_then(|usage| usage.input_tokens),
-            client_input_tokens: Some(u64::from(self.planned_input)),
+            client_input_tokens: self.planned_input.map(u64::from),
+            cached_tokens: self.usage.and_then(|usage| usage.cached_tokens),
+            ideal_cached_tokens: self.ideal_cached.map(u64::from),
             output_tokens: self.output_tokens,
             output_source: self.output_source,
             client_output_tokens: counted,

@@ -117,6 +117,57 @@ impl Second {
 /// The gaps of one request that was drawn for resampling: `(gap in ns, tokens of the later event)`.
 pub type GapSample = Vec<(u64, u32)>;
 
+/// What one reactor counted of one class of requests, where there are several.
+#[derive(Debug, Clone)]
+pub struct ClassTally {
+    /// Arrivals that the schedule placed in the measured part, issued or not.
+    pub offered: u64,
+    /// Of those, arrivals that were dropped because of `--max-in-flight`.
+    pub dropped: u64,
+    /// Output tokens that arrived inside the measurement window, whatever became of their request.
+    pub window_output_tokens: u64,
+    /// Gaps between output events of its successful requests of the measured part, ns.
+    pub icl: Histogram<u64>,
+    /// The same divided by the tokens of the later event, one sample per token, ns.
+    pub itl: Histogram<u64>,
+}
+
+impl Default for ClassTally {
+    fn default() -> Self {
+        Self { offered: 0, dropped: 0, window_output_tokens: 0, icl: histogram(), itl: histogram() }
+    }
+}
+
+impl ClassTally {
+    /// Adds what another reactor counted of the same class.
+    pub fn add(&mut self, other: &Self) {
+        self.offered += other.offered;
+        self.dropped += other.dropped;
+        self.window_output_tokens += other.window_output_tokens;
+        // The same bounds, so adding cannot fail.
+        let _ = self.icl.add(&other.icl);
+        let _ = self.itl.add(&other.itl);
+    }
+}
+
+impl Tally {
+    /// The schedule placed an arrival of `class` in the measured part.
+    pub fn offer(&mut self, class: u16) {
+        self.offered += 1;
+        if let Some(class) = self.classes.get_mut(usize::from(class)) {
+            class.offered += 1;
+        }
+    }
+
+    /// An arrival of `class` in the measured part was dropped.
+    pub fn drop_one(&mut self, class: u16) {
+        self.dropped += 1;
+        if let Some(class) = self.classes.get_mut(usize::from(class)) {
+            class.dropped += 1;
+        }
+    }
+}
+
 /// What one reactor counted over a whole run.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
@@ -130,6 +181,12 @@ pub struct Tally {
     pub offered: u64,
     /// Arrivals of the measured part that were dropped because of `--max-in-flight`.
     pub dropped: u64,
+    /// Each class, where there are several.
+    pub classes: Vec<ClassTally>,
+    /// Conversations that were carried out to their end.
+    pub sessions_done: u64,
+    /// Turns that were not sent, because a turn before them failed or the load ended.
+    pub turns_unsent: u64,
     /// Output tokens that arrived inside the measurement window, whatever became of their request.
     pub window_output_tokens: u64,
     /// Requests in flight at once, at most.

@@ -19,12 +19,16 @@ pub struct Window {
     /// Requests of the measured part, where an index does not tell how many have begun.
     claims_max: Option<u64>,
     claims: AtomicU64,
+    /// Requests are numbered as they begin, since their indices do not tell how many have: where they
+    /// belong to conversations. So many may begin in all.
+    numbered: Option<u64>,
+    begun: AtomicU64,
 }
 
 impl Window {
     /// The window of a run that begins to issue at `begin`.
     #[must_use]
-    pub fn new(stop: &Stop, begin: u64) -> Self {
+    pub fn new(stop: &Stop, begin: u64, has_sessions: bool) -> Self {
         let (start, warmup_requests) = match stop.warmup {
             Warmup::None => (begin, 0),
             Warmup::Time(ns) => (begin.saturating_add(ns), 0),
@@ -42,13 +46,42 @@ impl Window {
             duration_ns: stop.duration_ns,
             claims_max: stop.requests.filter(|_| matches!(stop.warmup, Warmup::Time(_))),
             claims: AtomicU64::new(0),
+            numbered: has_sessions.then(|| {
+                let measured = stop.requests.unwrap_or(u64::MAX);
+                let by_time = matches!(stop.warmup, Warmup::Time(_));
+                if by_time { u64::MAX } else { measured.saturating_add(warmup_requests) }
+            }),
+            begun: AtomicU64::new(0),
         }
+    }
+
+    /// Request `index` is to begin at `origin`: in which part of the run is that? None if no more
+    /// requests begin.
+    #[must_use]
+    pub fn begin(&self, index: u64, origin: u64) -> Option<Phase> {
+        let number = match self.numbered {
+            None => index,
+            Some(most) => {
+                let number = self.begun.fetch_add(1, Relaxed);
+                if number >= most {
+                    return None;
+                }
+                number
+            }
+        };
+        let phase = self.phase(number, origin);
+        self.claim(phase).then_some(phase)
+    }
+
+    /// Whether it is known that no more requests begin, because as many have as may.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.numbered.is_some_and(|most| self.begun.load(Relaxed) >= most)
     }
 
     /// Whether a request of `phase` may still begin. After a warm-up by time it is not known in
     /// advance which request is the last, so each measured one takes its place here.
-    #[must_use]
-    pub fn claim(&self, phase: Phase) -> bool {
+    fn claim(&self, phase: Phase) -> bool {
         match self.claims_max {
             Some(most) if phase == Phase::Measure => self.claims.fetch_add(1, Relaxed) < most,
             _ => true,
@@ -73,7 +106,7 @@ impl Window {
     }
 
     /// Request `index` begins at `origin`: in which part of the run is that?
-    pub fn phase(&self, index: u64, origin: u64) -> Phase {
+    fn phase(&self, index: u64, origin: u64) -> Phase {
         if self.warmup_requests > 0 {
             if index < self.warmup_requests {
                 return Phase::Warmup;
@@ -104,12 +137,12 @@ mod tests {
     use super::*;
 
     fn stop(warmup: Warmup, duration_ns: Option<u64>) -> Stop {
-        Stop { requests: Some(10), duration_ns, warmup, drain_ns: 0 }
+        Stop { duration_ns, warmup, ..Stop::after(10) }
     }
 
     #[test]
     fn times_are_known_in_advance() {
-        let window = Window::new(&stop(Warmup::Time(100), Some(50)), 7);
+        let window = Window::new(&stop(Warmup::Time(100), Some(50)), 7, false);
         assert_eq!(window.phase(0, 106), Phase::Warmup);
         assert_eq!(window.phase(1, 107), Phase::Measure);
         assert_eq!(window.phase(2, 156), Phase::Measure);
@@ -118,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_warm_up_by_requests_ends_with_the_first_measured_one() {
-        let window = Window::new(&stop(Warmup::Requests(2), Some(50)), 0);
+        let window = Window::new(&stop(Warmup::Requests(2), Some(50)), 0, false);
         assert_eq!(window.phase(1, 20), Phase::Warmup);
         assert!(!window.holds(20), "nothing counts before the first measured request");
         assert_eq!(window.phase(2, 30), Phase::Measure);
@@ -128,7 +161,7 @@ mod tests {
 
     #[test]
     fn after_a_warm_up_by_time_exactly_as_many_begin_as_were_asked_for() {
-        let window = Window::new(&stop(Warmup::Time(100), None), 0);
+        let window = Window::new(&stop(Warmup::Time(100), None), 0, false);
         let begun = (0..50).filter(|_| window.claim(Phase::Warmup)).count();
         assert_eq!(begun, 50, "the warm-up is extra");
         assert_eq!((0..50).filter(|_| window.claim(Phase::Measure)).count(), 10);
@@ -136,7 +169,7 @@ mod tests {
 
     #[test]
     fn an_interrupt_ends_the_window_and_never_lengthens_it() {
-        let window = Window::new(&stop(Warmup::None, Some(50)), 0);
+        let window = Window::new(&stop(Warmup::None, Some(50)), 0, false);
         window.cut(40);
         window.cut(45);
         assert_eq!(window.end(), 40);

@@ -1,25 +1,29 @@
 //! One load point from start to end: reactors, feeder and writer are started, joined, and what they
 //! bring is handed on as [`Facts`].
 
+mod cache;
 mod preflight;
 mod progress;
+mod template;
 
 pub use crate::reactor::Control;
 pub use crate::reactor::TlsFilesError;
 pub use crate::reactor::probe::{
-    Asked, Located, Pinned, ProbeError, Way, dialects_at, locate, models, reach, settle_paths,
-    wait_ready,
+    Asked, Located, Pinned, ProbeError, ServerTokenizer, Way, context, dialects_at, locate, models,
+    reach, settle_paths, wait_ready,
 };
+pub use cache::prefix_cache;
 pub use preflight::{SPARE_DESCRIPTORS, check, cpus};
 pub use progress::{Progress, Snapshot};
+pub use template::template_tokens;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::clock::RunClock;
 use crate::measure::Facts;
-use crate::plan::{Plan, PlanError};
-use crate::reactor::{Count, Crew, Ended, Gauge, Start, Writer, counter, stamp_keeper};
+use crate::plan::{Materials, Plan, PlanError};
+use crate::reactor::{Answers, Count, Crew, Ended, Gauge, Start, Writer, stamp_keeper};
 use crate::record::{Annotate, Spill, Window};
 use crate::telemetry::host::Watch;
 use crate::workload::{Load, Stamps, Workload};
@@ -28,7 +32,7 @@ use crate::workload::{Load, Stamps, Workload};
 pub const REQUESTS_FILE: &str = "requests.jsonl";
 
 /// Where a run's results go, and its name.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Setup {
     /// An existing directory; `requests.jsonl` is created there.
     pub out_dir: PathBuf,
@@ -36,6 +40,8 @@ pub struct Setup {
     pub run_id: String,
     /// How long name resolution took, ns, for the record.
     pub resolve_ns: u64,
+    /// What the workload needs besides.
+    pub materials: Materials,
 }
 
 /// Why a run could not be made, or not to its end.
@@ -73,7 +79,7 @@ pub fn run(
     control: &Arc<Control>,
     progress: &Progress,
 ) -> Result<Facts, RunError> {
-    let plan = Arc::new(Plan::new(workload, &setup.run_id)?);
+    let plan = Arc::new(Plan::new(workload, &setup.materials, &setup.run_id)?);
     let stamped = workload.client.stamps == Stamps::Kernel;
     let _keeper = if stamped { stamp_keeper().ok() } else { None };
     let watch = Watch::begin();
@@ -81,12 +87,15 @@ pub fn run(
     let all = host_cpus(workload)?;
     let reactors = reactor_count(workload);
     let gauges: Vec<Arc<Gauge>> = (0..reactors).map(|_| Arc::default()).collect();
-    let mut crew = Crew::assemble(workload, &plan, &clock, &all[..reactors]).map_err(host_error)?;
+    let answers = Answers { count: counter(&setup.materials), live: plan.needs_answers() };
+    let told = (&plan, &answers);
+    let mut crew = Crew::assemble(workload, told, &clock, &all[..reactors]).map_err(host_error)?;
     let driver = crew.readied().map_err(host_error)?;
     let requests = setup.out_dir.join(REQUESTS_FILE);
     let notes = Notes {
         plan: Arc::clone(&plan),
-        count: counter(workload),
+        count: answers.count.clone(),
+        classes: workload.mix.iter().map(|class| class.name.clone()).collect(),
         keep_chunks: workload.client.keep_chunks,
         keep_text: workload.client.keep_text,
     };
@@ -94,7 +103,7 @@ pub fn run(
     let spill =
         Spill::create(&requests, rings, notes).map_err(|error| write_error(&requests, &error))?;
     let begin = clock.now() + 1_000_000;
-    let window = Arc::new(Window::new(&workload.stop, begin));
+    let window = Arc::new(Window::new(&workload.stop, begin, plan.has_sessions()));
     let writer =
         Writer::spawn(spill, Arc::clone(&crew.writer), Arc::clone(control)).map_err(host_error)?;
     progress.begin(workload, &gauges, plan.total());
@@ -104,7 +113,7 @@ pub fn run(
         control: Arc::clone(control),
         gauge: Arc::clone(gauge),
     }));
-    let (ended, lost) = crew.join();
+    let (ended, lost, fed) = crew.join();
     let end = clock.now();
     let mut tallies = Vec::new();
     let mut rest = Vec::new();
@@ -113,6 +122,7 @@ pub fn run(
         rest.push((second, waiting));
     }
     let pooled = writer.finish(rest).map_err(|error| write_error(&requests, &error))?;
+    fed?;
     if lost > 0 {
         return Err(RunError::Broken(format!("{lost} of {reactors} reactors stopped")));
     }
@@ -122,6 +132,7 @@ pub fn run(
     Ok(Facts {
         start_monotonic_ns: clock.origin_monotonic_ns(),
         start_realtime_ns: clock.origin_realtime_ns(),
+        load_start: begin,
         window_start: window.start().min(end),
         window_end: if by_requests { last_end } else { window.end().min(end) },
         window_by_requests: by_requests,
@@ -142,6 +153,7 @@ pub fn run(
 /// What the writer knows of the run.
 struct Notes {
     plan: Arc<Plan>,
+    classes: Vec<Option<String>>,
     count: Option<Arc<Count>>,
     keep_chunks: bool,
     keep_text: bool,
@@ -152,8 +164,12 @@ impl Annotate for Notes {
         self.plan.request_id(index)
     }
 
+    fn class(&self, class: u16) -> Option<String> {
+        self.classes.get(usize::from(class)).cloned().flatten()
+    }
+
     fn count(&self, text: &str) -> Option<u64> {
-        self.count.as_ref().map(|count| count(text))
+        self.count.as_ref().and_then(|count| count(text))
     }
 
     fn keep_chunks(&self) -> bool {
@@ -163,6 +179,12 @@ impl Annotate for Notes {
     fn keep_text(&self) -> bool {
         self.keep_text
     }
+}
+
+/// Our tokenizer, where the user chose one: it counts answers too.
+fn counter(materials: &Materials) -> Option<Arc<Count>> {
+    let tokens = materials.tokens.clone()?;
+    Some(Arc::new(move |text: &str| tokens.count(text).ok()))
 }
 
 /// As many reactors as were asked for, but none without a user or a place in flight.

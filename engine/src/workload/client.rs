@@ -62,6 +62,8 @@ pub enum Connections {
     Pooled,
     /// Each user of a closed loop keeps its own.
     PerUser,
+    /// Each conversation has its own, which is closed with it.
+    PerSession,
     /// Each request opens one.
     PerRequest,
 }

@@ -2,22 +2,35 @@
 //! stop rules. Everything here is plain data; `plan` expands it, `reactor` carries it out.
 
 mod client;
+mod content;
+mod data;
 mod dialect;
+pub mod law;
 mod names;
 pub mod objective;
 mod secret;
+pub mod series;
 mod target;
 pub mod template;
 mod threshold;
+pub(crate) mod tokenizer;
 
 pub use client::{Cancel, CancelAfter, Client, Close, Connections, Limits, Retries, Sizes, Stamps};
+pub use content::{
+    CacheBust, Class, Content, Conversation, Groups, History, Popularity, Shared, Text, Turns,
+    UserContext,
+};
+pub use data::{DataSpec, Field, Format, OnBadLine, Order, Source, TimeUnit};
+pub use law::{Law, LawError, LengthLaw};
 pub use names::UnknownName;
 pub use objective::{Goodput, Limit, Metric, Objective, ObjectiveError, Percentile};
 pub(crate) use secret::Secrets;
 pub use secret::{REDACTED, is_secret};
+pub use series::{Piece, RateSeries, SeriesError};
 pub use target::{Address, Endpoint, Target, Tls};
 pub use template::{Template, TemplateError};
 pub use threshold::{ClientFigure, Threshold, ThresholdError, Thresholds};
+pub use tokenizer::{Embedded, Tokenizer};
 
 /// One load point, whole: what `run` needs and what a result must hold to be reproduced.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,9 +41,11 @@ pub struct Workload {
     pub load: Load,
     /// When to stop, and what counts.
     pub stop: Stop,
-    /// What they say.
-    pub content: Content,
-    /// What the service promised.
+    /// How texts are written and counted.
+    pub text: Text,
+    /// What requests say: one class of them, or several by weight.
+    pub mix: Vec<Class>,
+    /// What the service promised all of them together.
     pub objectives: Objectives,
     /// How this host sends.
     pub client: Client,
@@ -40,6 +55,25 @@ pub struct Workload {
     pub sizes: Sizes,
     /// Seed of every random choice.
     pub seed: u64,
+}
+
+impl Workload {
+    /// One class of requests, with no objectives and the limits that are there by default.
+    #[must_use]
+    pub fn plain(target: Target, load: Load, stop: Stop, content: Content, client: Client) -> Self {
+        Self {
+            target,
+            load,
+            stop,
+            text: Text::default(),
+            mix: vec![Class::only(content)],
+            objectives: Objectives::default(),
+            client,
+            limits: Limits::default(),
+            sizes: Sizes::default(),
+            seed: 1,
+        }
+    }
 }
 
 /// The API spoken with the server.
@@ -72,7 +106,7 @@ pub enum Dialect {
 }
 
 /// When requests go.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Load {
     /// A fixed crowd of users, each with one request at a time.
     Closed {
@@ -83,10 +117,8 @@ pub enum Load {
     },
     /// Arrivals that do not wait for answers.
     Open {
-        /// Requests per second, finite and above 0.
-        rate: f64,
-        /// The law of the gaps.
-        arrival: Arrival,
+        /// When items arrive.
+        schedule: Schedule,
         /// At most so many in flight.
         max_in_flight: Option<u64>,
         /// What happens to an arrival above that.
@@ -97,17 +129,58 @@ pub enum Load {
 impl Load {
     /// Over how long the users of a closed loop start, ns; 0 for an open loop.
     #[must_use]
-    pub fn ramp_ns(self) -> u64 {
+    pub fn ramp_ns(&self) -> u64 {
         match self {
-            Self::Closed { ramp_ns, .. } => ramp_ns,
+            Self::Closed { ramp_ns, .. } => *ramp_ns,
             Self::Open { .. } => 0,
         }
     }
 
     /// Whether users wait for their answers.
     #[must_use]
-    pub fn is_closed(self) -> bool {
+    pub fn is_closed(&self) -> bool {
         matches!(self, Self::Closed { .. })
+    }
+}
+
+/// When the items of an open loop arrive.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Schedule {
+    /// At one rate.
+    Rate {
+        /// Items per second, finite and above 0.
+        rate: f64,
+        /// The law of the gaps.
+        arrival: Arrival,
+    },
+    /// At a rate that changes.
+    Series {
+        /// The rate.
+        series: RateSeries,
+        /// The law of the gaps, in a time that runs as fast as the rate.
+        arrival: Arrival,
+    },
+    /// When they did in the recording of the first class.
+    Replay(Replay),
+}
+
+/// How the times of a recording are taken.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Replay {
+    /// How many times as fast; finite and above 0.
+    pub speed: f64,
+    /// Requests from this time of the recording on, ns since its first.
+    pub start_ns: u64,
+    /// And before this.
+    pub end_ns: Option<u64>,
+    /// How often, at least 1.
+    pub loops: u64,
+}
+
+impl Default for Replay {
+    /// All of it, once, as fast as it was.
+    fn default() -> Self {
+        Self { speed: 1.0, start_ns: 0, end_ns: None, loops: 1 }
     }
 }
 
@@ -134,17 +207,33 @@ pub enum Overflow {
     Drop,
 }
 
-/// When to stop, and what counts. At least one of `requests` and `duration_ns` is set.
+/// When to stop, and what counts. At least one of `requests`, `duration_ns` and `sessions` is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stop {
     /// Requests of the measured part.
     pub requests: Option<u64>,
     /// Length of the measured part, in ns.
     pub duration_ns: Option<u64>,
+    /// Conversations, warm-up included.
+    pub sessions: Option<u64>,
     /// What goes before it, not measured, extra.
     pub warmup: Warmup,
     /// How long what is in flight may go on after the last request was issued, in ns.
     pub drain_ns: u64,
+}
+
+impl Stop {
+    /// After so many requests, all of them measured; the drain has no time.
+    #[must_use]
+    pub const fn after(requests: u64) -> Self {
+        Self {
+            requests: Some(requests),
+            duration_ns: None,
+            sessions: None,
+            warmup: Warmup::None,
+            drain_ns: 0,
+        }
+    }
 }
 
 /// What goes before the measured part.
@@ -156,30 +245,6 @@ pub enum Warmup {
     Requests(u64),
     /// So long, in ns.
     Time(u64),
-}
-
-/// What requests say.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Content {
-    /// Input tokens of each prompt, at least 1.
-    pub input_tokens: u32,
-    /// Output tokens asked for, at least 1; 0 where nothing is generated.
-    pub output_tokens: u32,
-    /// The embedded tokenizer that counts them.
-    pub tokenizer: Tokenizer,
-    /// Whether that tokenizer was chosen by the user, so that it may also count answers.
-    pub tokenizer_chosen: bool,
-}
-
-/// A tokenizer that needs no network and no file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Tokenizer {
-    /// `o200k_base`.
-    O200kBase,
-    /// `cl100k_base`.
-    Cl100kBase,
-    /// `qwen2`.
-    Qwen2,
 }
 
 /// What the service promised.
@@ -196,45 +261,25 @@ pub struct Objectives {
 /// A small load point for tests, which change what matters to them.
 #[cfg(test)]
 pub(crate) fn sample() -> Workload {
-    Workload {
-        target: Target {
-            endpoints: vec![Endpoint {
-                url: "http://127.0.0.1:8000".into(),
-                addresses: vec![Address::Ip(std::net::SocketAddr::from(([127, 0, 0, 1], 8000)))],
-                host: "127.0.0.1:8000".into(),
-                base_path: "/v1".into(),
-                query: String::new(),
-                path: "/v1/chat/completions".into(),
-                via: None,
-                tunnel: None,
-                tls: false,
-                server_name: "127.0.0.1".into(),
-            }],
-            tls: Tls::default(),
-            dialect: Dialect::OpenaiChat,
-            template: None,
-            model: "tiny".into(),
-            stream: true,
-            force_length: true,
-            return_token_ids: false,
-            continuous_usage: false,
-            headers: Vec::new(),
-            extra_body: serde_json::Map::new(),
-        },
-        load: Load::Closed { users: 1, ramp_ns: 0 },
-        stop: Stop { requests: Some(8), duration_ns: None, warmup: Warmup::None, drain_ns: 0 },
-        content: Content {
-            input_tokens: 8,
-            output_tokens: 8,
-            tokenizer: Tokenizer::O200kBase,
-            tokenizer_chosen: false,
-        },
-        objectives: Objectives::default(),
-        client: Client::on(vec![0]),
-        limits: Limits::default(),
-        sizes: Sizes::default(),
-        seed: 1,
-    }
+    let endpoint = Endpoint {
+        url: "http://127.0.0.1:8000".into(),
+        addresses: vec![Address::Ip(std::net::SocketAddr::from(([127, 0, 0, 1], 8000)))],
+        host: "127.0.0.1:8000".into(),
+        base_path: "/v1".into(),
+        query: String::new(),
+        path: "/v1/chat/completions".into(),
+        via: None,
+        tunnel: None,
+        tls: false,
+        server_name: "127.0.0.1".into(),
+    };
+    Workload::plain(
+        Target::chat(endpoint, "tiny"),
+        Load::Closed { users: 1, ramp_ns: 0 },
+        Stop::after(8),
+        Content::of_lengths(8, 8),
+        Client::on(vec![0]),
+    )
 }
 
 #[cfg(test)]

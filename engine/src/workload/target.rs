@@ -27,10 +27,33 @@ pub struct Target {
     pub return_token_ids: bool,
     /// Ask for the count of tokens in each event.
     pub continuous_usage: bool,
+    /// A header of this name tells the server to which session a request belongs.
+    pub session_header: Option<String>,
     /// Extra request headers, in order. Values may be secret: they are never printed or saved here.
     pub headers: Vec<(String, String)>,
     /// Members added to (or replacing those of) every body; none with a template.
     pub extra_body: serde_json::Map<String, serde_json::Value>,
+}
+
+impl Target {
+    /// Streamed chat completions of one server, each as long as is asked for.
+    #[must_use]
+    pub fn chat(endpoint: Endpoint, model: &str) -> Self {
+        Self {
+            endpoints: vec![endpoint],
+            tls: Tls::default(),
+            dialect: Dialect::OpenaiChat,
+            template: None,
+            model: model.to_owned(),
+            stream: true,
+            force_length: true,
+            return_token_ids: false,
+            continuous_usage: false,
+            session_header: None,
+            headers: Vec::new(),
+            extra_body: serde_json::Map::new(),
+        }
+    }
 }
 
 /// One server, with its name already resolved.

@@ -69,7 +69,7 @@ pub enum Format {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Filling<'a> {
     pub(crate) model: &'a str,
-    pub(crate) max_tokens: u32,
+    pub(crate) max_tokens: &'a str,
     pub(crate) stream: bool,
 }
 
@@ -88,7 +88,7 @@ impl Template {
             let text = "plain ASCII without spaces, fragment and placeholders other than {{model}}";
             return Err(TemplateError::new("path", text));
         }
-        self.frame(Filling { model: "m", max_tokens: 1, stream: true })?;
+        self.frame(Filling { model: "m", max_tokens: "1", stream: true })?;
         self.answer.parsed().map(drop)
     }
 
@@ -109,7 +109,7 @@ impl Template {
                 "prompt" => "",
                 // Without its quotes.
                 "model" => &model[1..model.len() - 1],
-                "max_tokens" => &filling.max_tokens.to_string(),
+                "max_tokens" => filling.max_tokens,
                 "stream" if filling.stream => "true",
                 "stream" => "false",
                 other => {
@@ -260,7 +260,7 @@ mod tests {
     fn placeholders_are_filled_in() {
         let body = r#"{"q": "Say: {{prompt}}.", "m": "{{model}}", "n": {{max_tokens}},
             "s": {{stream}}, "left": "{{ this }}"}"#;
-        let filling = Filling { model: "a \"b\"", max_tokens: 7, stream: false };
+        let filling = Filling { model: "a \"b\"", max_tokens: "7", stream: false };
         let (before, after) = template("/x", body).frame(filling).unwrap();
         let filled: Value = serde_json::from_str(&format!("{before}P{after}")).unwrap();
         let expected = serde_json::json!(

@@ -2,58 +2,168 @@
 
 use serde_json::{Value, json};
 
+use super::dialogue::Dialogue;
 use crate::workload::{Dialect, Target};
 
-/// The member that holds the prompt.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct PromptMember {
-    /// Its name.
-    pub(super) name: &'static str,
-    /// It is a list of messages, of which the prompt is the only one.
-    is_messages: bool,
+/// How what is said stands in a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Shape {
+    /// The member that holds it.
+    pub(super) member: &'static str,
+    /// As what.
+    pub(super) way: Way,
+    /// Where a system prompt stands.
+    system: System,
 }
 
-impl PromptMember {
-    /// That of a dialect; a template has none of its own.
-    pub(super) fn of(dialect: Dialect) -> Self {
-        let (name, is_messages) = match dialect {
-            Dialect::OpenaiChat | Dialect::AnthropicMessages | Dialect::OllamaChat => {
-                ("messages", true)
+/// As what a prompt stands in its member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// A list of messages.
+    Messages,
+    /// A text; a list of messages where there are several.
+    Input,
+    /// A text.
+    Text,
+    /// A list of token ids.
+    Ids,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum System {
+    /// A message before the others.
+    Message,
+    /// A member of that name.
+    Member(&'static str),
+    /// At the beginning of the text.
+    Text,
+}
+
+impl Shape {
+    /// That of a template, whose file has quotes around the prompt.
+    pub(super) const TEMPLATE: Self = Self { member: "", way: Way::Text, system: System::Text };
+
+    /// That of a dialect; none where it takes no ids.
+    pub(super) fn of(dialect: Dialect, as_ids: bool) -> Option<Self> {
+        let (member, way, system) = match dialect {
+            Dialect::OpenaiChat | Dialect::OllamaChat => {
+                ("messages", Way::Messages, System::Message)
             }
-            Dialect::OpenaiResponses | Dialect::OpenaiEmbeddings => ("input", false),
-            Dialect::SglangGenerate => ("text", false),
-            Dialect::TgiGenerate => ("inputs", false),
-            Dialect::TritonGenerate => ("text_input", false),
+            Dialect::AnthropicMessages => ("messages", Way::Messages, System::Member("system")),
+            Dialect::OpenaiResponses => ("input", Way::Input, System::Member("instructions")),
+            Dialect::OpenaiEmbeddings => ("input", Way::Text, System::Text),
+            Dialect::SglangGenerate if as_ids => ("input_ids", Way::Text, System::Text),
+            Dialect::SglangGenerate => ("text", Way::Text, System::Text),
+            Dialect::TgiGenerate => ("inputs", Way::Text, System::Text),
+            Dialect::TritonGenerate => ("text_input", Way::Text, System::Text),
             Dialect::OpenaiCompletions
             | Dialect::LlamacppCompletion
             | Dialect::OllamaGenerate
-            | Dialect::Template => ("prompt", false),
+            | Dialect::Template => ("prompt", Way::Text, System::Text),
         };
-        Self { name, is_messages }
+        if !as_ids {
+            return Some(Self { member, way, system });
+        }
+        let takes_ids = matches!(
+            dialect,
+            Dialect::OpenaiCompletions
+                | Dialect::OpenaiEmbeddings
+                | Dialect::SglangGenerate
+                | Dialect::LlamacppCompletion
+        );
+        takes_ids.then_some(Self { member, way: Way::Ids, system: System::Text })
     }
 
-    /// Its value around the prompt's text.
-    pub(super) fn around(self) -> (&'static str, &'static str) {
-        if self.is_messages { (r#"[{"role":"user","content":""#, r#""}]"#) } else { ("\"", "\"") }
+    /// Whether there is a place for a system prompt of its own.
+    pub(crate) fn has_system(self) -> bool {
+        self.system != System::Text
+    }
+
+    /// Whether the system prompt is no message.
+    pub(crate) fn keeps_system_apart(self) -> bool {
+        matches!(self.system, System::Member(_))
+    }
+
+    /// Whether earlier turns stand as messages of their own.
+    pub(crate) fn has_messages(self) -> bool {
+        matches!(self.way, Way::Messages | Way::Input)
+    }
+
+    /// Whether prompts are token ids.
+    pub(crate) fn is_ids(self) -> bool {
+        self.way == Way::Ids
+    }
+
+    /// Appends what `dialogue` says: the value of the member, and what belongs behind it.
+    pub(super) fn write(self, dialogue: &Dialogue, out: &mut Vec<u8>) {
+        let Dialogue { system, said, is_plain } = dialogue;
+        match self.way {
+            Way::Messages => self.write_messages(dialogue, out),
+            Way::Input if !is_plain => self.write_messages(dialogue, out),
+            Way::Ids => {
+                out.push(b'[');
+                out.extend_from_slice(said);
+                out.push(b']');
+            }
+            Way::Input => {
+                // One message of the user's is sent as its text alone.
+                let text = said.strip_prefix(PLAIN_OPEN).unwrap_or(said);
+                out.push(b'"');
+                out.extend_from_slice(text.strip_suffix(PLAIN_CLOSE).unwrap_or(text));
+                out.push(b'"');
+            }
+            Way::Text => {
+                let quote: &[u8] = if self == Self::TEMPLATE { b"" } else { b"\"" };
+                out.extend_from_slice(quote);
+                out.extend_from_slice(system);
+                if !system.is_empty() && !said.is_empty() {
+                    out.push(b' ');
+                }
+                out.extend_from_slice(said);
+                out.extend_from_slice(quote);
+            }
+        }
+        if let (System::Member(name), false) = (self.system, system.is_empty()) {
+            out.extend_from_slice(b",\"");
+            out.extend_from_slice(name.as_bytes());
+            out.extend_from_slice(b"\":\"");
+            out.extend_from_slice(system);
+            out.push(b'"');
+        }
+    }
+
+    fn write_messages(self, dialogue: &Dialogue, out: &mut Vec<u8>) {
+        out.push(b'[');
+        if self.system == System::Message && !dialogue.system.is_empty() {
+            out.extend_from_slice(br#"{"role":"system","content":""#);
+            out.extend_from_slice(&dialogue.system);
+            out.extend_from_slice(br#""},"#);
+        }
+        out.extend_from_slice(&dialogue.said);
+        out.push(b']');
     }
 }
 
+/// Around the text of one message of the user's.
+const PLAIN_OPEN: &[u8] = br#"{"role":"user","content":""#;
+const PLAIN_CLOSE: &[u8] = br#""}"#;
+
 /// The model as a body has it.
-pub(super) fn model(target: &Target) -> Option<Value> {
+pub(super) fn model(target: &Target, model: &str) -> Option<Value> {
     match target.dialect {
         Dialect::SglangGenerate
         | Dialect::TgiGenerate
         | Dialect::TritonGenerate
         | Dialect::Template => None,
         // Only its router reads it.
-        Dialect::LlamacppCompletion if target.model.is_empty() => None,
-        _ => Some(json!(target.model)),
+        Dialect::LlamacppCompletion if model.is_empty() => None,
+        _ => Some(json!(model)),
     }
 }
 
-/// Our members after the prompt, in order.
-pub(super) fn settings(target: &Target, output_tokens: u32) -> Vec<(&'static str, Value)> {
-    let length = json!(output_tokens);
+/// Our members after the prompt, in order; `length` stands for the output length.
+pub(super) fn settings(target: &Target, length: &Value) -> Vec<(&'static str, Value)> {
+    let length = length.clone();
     let stream = ("stream", json!(target.stream));
     match target.dialect {
         Dialect::OpenaiChat | Dialect::OpenaiCompletions => openai(target, length),

@@ -1,51 +1,85 @@
-//! The JSON body of a request: all of it but the prompt is made once.
+//! The JSON body of a request: all of it but what is said and how long the answer is to be is made
+//! once.
 //!
 //! Bodies depend on the workload and (seed, index) alone, not on the run.
 
+mod dialogue;
 mod members;
+
+pub(super) use dialogue::Dialogue;
+pub(super) use members::Shape;
+
+use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use self::members::PromptMember;
+use super::push_number;
 use crate::workload::template::Filling;
-use crate::workload::{Content, Dialect, Target, TemplateError};
+use crate::workload::{Dialect, Target, TemplateError};
 
-/// What stands before and after the prompt, the same in every body.
+/// Stands for the output length until a body is written: no length is as large, and nobody's text
+/// holds it by chance.
+const LENGTH: u64 = 7_036_874_417_766_402_113;
+
+/// What stands around the prompt, the same in every body of a class.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Frame {
-    /// From the opening brace to the quote before the prompt.
-    pub(super) before: Vec<u8>,
-    /// From the quote after the prompt to the closing brace.
-    pub(super) after: Vec<u8>,
+    /// How what is said stands in the body.
+    pub(super) shape: Shape,
+    /// From the opening brace to the colon before the prompt, with the output length between the
+    /// pieces.
+    before: Vec<Vec<u8>>,
+    /// From behind the prompt to the closing brace, likewise.
+    after: Vec<Vec<u8>>,
+}
+
+/// What of a class goes into every body.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Said<'a> {
+    /// The model.
+    pub(super) model: &'a str,
+    /// Tool definitions: a JSON array.
+    pub(super) tools: Option<&'a str>,
+    /// The prompt is a list of token ids.
+    pub(super) as_ids: bool,
 }
 
 impl Frame {
-    /// The frame of a workload's bodies.
+    /// The frame of the bodies of one class.
     ///
     /// Members of `extra_body` replace ours whole, but those of [`NESTED`] are merged one level
-    /// deep; a member that is null is left out, ours included.
+    /// deep; a member that is null is left out, ours included. Those of `own`, which a recorded
+    /// request brings, win over both.
     ///
     /// # Errors
     ///
     /// `extra_body` speaks of the prompt or contradicts `stream`, or the template is none.
-    pub(super) fn new(target: &Target, content: &Content) -> Result<Self, BodyError> {
+    pub(super) fn new(
+        target: &Target,
+        said: Said<'_>,
+        own: &Map<String, Value>,
+    ) -> Result<Self, BodyError> {
         if target.dialect == Dialect::Template {
-            return Self::of_template(target, content);
+            return Self::of_template(target, said);
         }
-        let prompt = PromptMember::of(target.dialect);
-        refuse_ours(target, prompt.name)?;
-
+        let shape = Shape::of(target.dialect, said.as_ids)
+            .ok_or(BodyError::NoIds { dialect: target.dialect })?;
         let mut extra = target.extra_body.clone();
+        extra.extend(own.clone());
+        refuse_ours(target, &extra, shape.member)?;
+        if let Some(tools) = said.tools {
+            let tools: Value = serde_json::from_str(tools).map_err(|_| BodyError::Tools)?;
+            extra.entry("tools").or_insert(tools);
+        }
+
         let mut before = String::from("{");
-        if let Some(model) = extra.remove("model").or_else(|| members::model(target)) {
+        if let Some(model) = extra.remove("model").or_else(|| members::model(target, said.model)) {
             push_member(&mut before, "model", &model);
         }
-        let (open, close) = prompt.around();
-        push_name(&mut before, prompt.name);
-        before.push_str(open);
+        push_name(&mut before, shape.member);
 
-        let mut after = String::from(close);
-        for (name, ours) in members::settings(target, content.output_tokens) {
+        let mut after = String::new();
+        for (name, ours) in members::settings(target, &Value::from(LENGTH)) {
             let value = match extra.remove(name) {
                 Some(theirs) if NESTED.contains(&name) => merged(ours, theirs),
                 Some(theirs) => theirs,
@@ -57,27 +91,66 @@ impl Frame {
             push_member(&mut after, name, value);
         }
         after.push('}');
-        Ok(Self { before: before.into_bytes(), after: after.into_bytes() })
+        Ok(Self { shape, before: pieces(&before), after: pieces(&after) })
     }
 
     /// The frame that a template gives, byte for byte as it stands in its file.
-    fn of_template(target: &Target, content: &Content) -> Result<Self, BodyError> {
+    fn of_template(target: &Target, said: Said<'_>) -> Result<Self, BodyError> {
         let template = target.template.as_ref().ok_or(BodyError::NoTemplate)?;
-        if !target.extra_body.is_empty() {
+        if !target.extra_body.is_empty() || said.tools.is_some() {
             return Err(BodyError::TemplateExtra);
         }
-        let (before, after) = template.frame(Filling {
-            model: &target.model,
-            max_tokens: content.output_tokens,
-            stream: target.stream,
-        })?;
-        Ok(Self { before: before.into_bytes(), after: after.into_bytes() })
+        if said.as_ids {
+            return Err(BodyError::NoIds { dialect: target.dialect });
+        }
+        let length = LENGTH.to_string();
+        let filling = Filling { model: said.model, max_tokens: &length, stream: target.stream };
+        let (before, after) = template.frame(filling)?;
+        Ok(Self { shape: Shape::TEMPLATE, before: pieces(&before), after: pieces(&after) })
     }
 
-    /// Bytes of a body apart from its prompt.
-    pub(super) fn len(&self) -> usize {
-        self.before.len() + self.after.len()
+    /// Appends the body that says `dialogue` and asks for `output_tokens`.
+    pub(super) fn write(&self, dialogue: &Dialogue, output_tokens: u32, out: &mut Vec<u8>) {
+        self.write_around(output_tokens, out, |out| self.shape.write(dialogue, out));
     }
+
+    /// The same for whoever writes the value of the prompt's member by himself.
+    pub(super) fn write_around(
+        &self,
+        output_tokens: u32,
+        out: &mut Vec<u8>,
+        prompt: impl FnOnce(&mut Vec<u8>),
+    ) {
+        write_pieces(&self.before, output_tokens, out);
+        prompt(out);
+        write_pieces(&self.after, output_tokens, out);
+    }
+}
+
+/// A text cut where the output length stands.
+fn pieces(text: &str) -> Vec<Vec<u8>> {
+    text.split(&LENGTH.to_string()).map(|piece| piece.as_bytes().to_vec()).collect()
+}
+
+fn write_pieces(pieces: &[Vec<u8>], output_tokens: u32, out: &mut Vec<u8>) {
+    for (number, piece) in pieces.iter().enumerate() {
+        if number > 0 {
+            push_number(output_tokens.into(), out);
+        }
+        out.extend_from_slice(piece);
+    }
+}
+
+/// Appends `text` as the inside of a JSON string.
+pub(super) fn push_escaped(text: &str, out: &mut Vec<u8>) {
+    let escaped = match text.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\') {
+        true => Cow::Borrowed(text.as_bytes()),
+        false => {
+            let quoted = Value::from(text).to_string().into_bytes();
+            Cow::Owned(quoted[1..quoted.len() - 1].to_vec())
+        }
+    };
+    out.extend_from_slice(&escaped);
 }
 
 /// Objects of ours whose members are merged with those of `extra_body`.
@@ -85,8 +158,11 @@ const NESTED: [&str; 3] = ["parameters", "options", "sampling_params"];
 
 /// Members that others of our parts depend on: the prompt's tokens are counted, and the answer
 /// is read as a stream or not.
-fn refuse_ours(target: &Target, prompt: &'static str) -> Result<(), BodyError> {
-    let extra = &target.extra_body;
+fn refuse_ours(
+    target: &Target,
+    extra: &Map<String, Value>,
+    prompt: &'static str,
+) -> Result<(), BodyError> {
     if extra.contains_key(prompt) {
         return Err(BodyError::Prompt { member: prompt });
     }
@@ -152,6 +228,18 @@ pub enum BodyError {
     /// The template cannot be filled in.
     #[error("template: {0}")]
     Template(#[from] TemplateError),
+    /// The API takes text alone.
+    #[error(
+        "token ids: {dialect} takes text alone; use openai-completions, openai-embeddings, \
+         sglang-generate or llamacpp-completion"
+    )]
+    NoIds {
+        /// The API.
+        dialect: Dialect,
+    },
+    /// Tool definitions that are no JSON.
+    #[error("tools: they are no JSON")]
+    Tools,
 }
 
 #[cfg(test)]

@@ -16,12 +16,20 @@ fn target(dialect: Dialect) -> Target {
 }
 
 fn frame(target: &Target) -> Result<Frame, BodyError> {
-    Frame::new(target, &Content { output_tokens: 9, ..crate::workload::sample().content })
+    Frame::new(target, Said { model: &target.model, tools: None, as_ids: false }, &Map::new())
 }
 
 fn body(target: &Target) -> Value {
-    let Frame { before, after } = frame(target).unwrap();
-    serde_json::from_slice(&[before.as_slice(), b"Hi", &after].concat()).unwrap()
+    serde_json::from_slice(&sent(&frame(target).unwrap())).unwrap()
+}
+
+/// The body that says "Hi" and asks for 9 tokens.
+fn sent(frame: &Frame) -> Vec<u8> {
+    let mut dialogue = Dialogue::default();
+    dialogue.user(frame.shape, |out| out.extend_from_slice(b"Hi"));
+    let mut out = Vec::new();
+    frame.write(&dialogue, 9, &mut out);
+    out
 }
 
 fn with_extra(dialect: Dialect, extra: Value) -> Target {
@@ -169,7 +177,7 @@ fn nested_members_are_merged_one_level_deep() {
 #[test]
 fn the_prompt_and_the_stream_are_ours_in_every_api() {
     for dialect in Dialect::ALL.iter().copied().filter(|one| *one != Dialect::Template) {
-        let name = PromptMember::of(dialect).name;
+        let name = Shape::of(dialect, false).unwrap().member;
         let taken = frame(&with_extra(dialect, json!({name: "x"})));
         assert_eq!(taken, Err(BodyError::Prompt { member: name }), "{dialect}");
         let other = frame(&with_extra(dialect, json!({"stream": false})));
@@ -191,8 +199,7 @@ fn a_template_is_sent_as_it_stands() {
         answer: Reading::default(),
     };
     let target = Target { template: Some(template), ..target(Dialect::Template) };
-    let Frame { before, after } = frame(&target).unwrap();
-    let sent = [before.as_slice(), b"Hi", &after].concat();
+    let sent = sent(&frame(&target).unwrap());
     assert_eq!(sent, br#"{ "n": 9, "q": "Hi", "m": "m", "x": 1.50 }"#);
     let extra = json!({"a": 1}).as_object().unwrap().clone();
     let more = Target { extra_body: extra, ..target.clone() };

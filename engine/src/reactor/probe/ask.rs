@@ -33,10 +33,15 @@ pub(crate) fn harmless_request(asked: &Asked<'_>) -> Vec<u8> {
 
 /// The request that GETs `path`, which asks the server to close afterwards.
 fn get_request(asked: &Asked<'_>, path: &str) -> Vec<u8> {
+    request(asked, "GET", path, "")
+}
+
+/// A request that asks the server to close afterwards; `more` are header lines of its own.
+fn request(asked: &Asked<'_>, method: &str, path: &str, more: &str) -> Vec<u8> {
     let Endpoint { via, host, .. } = asked.endpoint;
     let mut request = format!(
-        "GET {}{path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: tokclock/{}\r\n\
-         Accept: application/json\r\n",
+        "{method} {}{path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: tokclock/{}\r\n\
+         Accept: application/json\r\n{more}",
         via.as_deref().unwrap_or(""),
         env!("CARGO_PKG_VERSION")
     );
@@ -49,9 +54,26 @@ fn get_request(asked: &Asked<'_>, path: &str) -> Vec<u8> {
 
 /// GETs `path`. Returns status and body.
 pub(super) fn get(asked: &Asked<'_>, path: &str) -> Result<(u16, Vec<u8>), ProbeError> {
+    exchange(asked, &get_request(asked, path))
+}
+
+/// POSTs a JSON `body` to `path`. Returns status and body.
+pub(super) fn post(
+    asked: &Asked<'_>,
+    path: &str,
+    body: &[u8],
+) -> Result<(u16, Vec<u8>), ProbeError> {
+    let more = format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len());
+    let mut bytes = request(asked, "POST", path, &more);
+    bytes.extend_from_slice(body);
+    exchange(asked, &bytes)
+}
+
+/// Sends a request and reads its answer. Returns status and body.
+fn exchange(asked: &Asked<'_>, request: &[u8]) -> Result<(u16, Vec<u8>), ProbeError> {
     let endpoint = asked.endpoint;
     let mut line = open(asked)?;
-    line.write_all(&get_request(asked, path)).map_err(|error| broken(asked, &error))?;
+    line.write_all(request).map_err(|error| broken(asked, &error))?;
     let not_http = |reason: String| ProbeError::NotHttp { url: endpoint.url.clone(), reason };
     let mut bytes = Vec::new();
     let mut piece = [0_u8; 16 << 10];

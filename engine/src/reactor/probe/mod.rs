@@ -4,13 +4,15 @@
 mod ask;
 mod locate;
 mod paths;
+mod tokenizer;
 
 pub use locate::{Located, Pinned, Way, locate};
 pub use paths::{dialects_at, settle_paths};
+pub use tokenizer::ServerTokenizer;
 
 use std::time::Duration;
 
-use self::ask::get;
+use self::ask::{get, post};
 pub(crate) use self::ask::{harmless_request, tunnel_request};
 use super::tls::TlsFilesError;
 use crate::clock;
@@ -189,6 +191,39 @@ fn listed(value: &serde_json::Value, dialect: Dialect) -> Vec<String> {
         .filter_map(|model| model.get(name).and_then(serde_json::Value::as_str))
         .map(str::to_owned)
         .collect()
+}
+
+/// Tokens that the context of `model` holds, where the server's list of models says so.
+#[must_use]
+pub fn context(asked: &Asked<'_>, model: &str) -> Option<u64> {
+    let (_, body) = get(asked, &asked.models_path()).ok()?;
+    let value: serde_json::Value = serde_json::from_slice(&body).ok()?;
+    let mut models = value.get("data")?.as_array()?.iter();
+    let own =
+        models.find(|one| one.get("id").and_then(serde_json::Value::as_str) == Some(model))?;
+    let places = ["/max_model_len", "/meta/n_ctx", "/context_length", "/context_window"];
+    places.iter().find_map(|place| own.pointer(place)?.as_u64())
+}
+
+/// The server's counters in Prometheus' text, where it has any.
+#[must_use]
+pub fn metrics(asked: &Asked<'_>) -> Option<String> {
+    let (status, body) = get(asked, &paths::root_path(asked.endpoint, "/metrics")).ok()?;
+    (status == 200).then(|| String::from_utf8_lossy(&body).into_owned())
+}
+
+/// Sends one request of the API with this body, for its answer alone.
+///
+/// # Errors
+/// The server cannot be reached, answers with an error, or not in JSON.
+pub fn try_out(asked: &Asked<'_>, body: &[u8]) -> Result<serde_json::Value, String> {
+    let (status, answer) =
+        post(asked, &asked.endpoint.path, body).map_err(|error| error.to_string())?;
+    if status != 200 {
+        let said: String = String::from_utf8_lossy(&answer).chars().take(200).collect();
+        return Err(format!("status {status}: {}", said.trim()));
+    }
+    serde_json::from_slice(&answer).map_err(|error| format!("no JSON: {error}"))
 }
 
 /// Waits until the server answers without a server error.

@@ -91,6 +91,12 @@ pub(super) fn models_path(endpoint: &Endpoint, dialect: Dialect) -> String {
     with_query(format!("{base}{path}"), &endpoint.query)
 }
 
+/// A path beside the API and not below it, such as `/metrics`.
+pub(super) fn root_path(endpoint: &Endpoint, path: &str) -> String {
+    let base = endpoint.base_path.as_str();
+    with_query(format!("{}{path}", base.strip_suffix("/v1").unwrap_or(base)), &endpoint.query)
+}
+
 /// The model that a path of Triton's names.
 pub(super) fn triton_model(path: &str) -> Option<&str> {
     let (_, after) = path.split_once("/v2/models/")?;
