@@ -1,6 +1,7 @@
 //! What is typed: the commands and their options.
 
 mod baseline;
+mod data;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -15,6 +16,7 @@ use crate::exit::{Code, Failure};
 use crate::output;
 use crate::values::CpuList;
 pub(crate) use baseline::BaselineArgs;
+pub(crate) use data::{BodyAs, CheckArgs, ConvertArgs, DataCommand, PreviewArgs, StatsArgs};
 
 /// Times LLM servers: sends load and measures every token of the answers.
 #[derive(Debug, Parser)]
@@ -37,6 +39,12 @@ pub(crate) enum Command {
     /// Find out what the client costs on this host and how far its figures can be trusted
     #[command(after_help = baseline::EXAMPLES)]
     Baseline(Box<BaselineArgs>),
+    /// Look at what would be sent: preview, statistics, conversion, bad lines
+    Data {
+        /// What to do with it.
+        #[command(subcommand)]
+        command: DataCommand,
+    },
     /// Serve as a simulated LLM server until Ctrl-C, then print what was served as JSON
     #[command(after_help = SIM_EXAMPLES)]
     Sim(Box<SimArgs>),
@@ -125,7 +133,7 @@ impl RunArgs {
     pub(crate) fn options(&self) -> Result<Options, Failure> {
         let typed = self.options.clone();
         match &self.config {
-            Some(path) => Ok(typed.over(Options::read(path)?)),
+            Some(path) => typed.over(Options::read(path)?),
             None => Ok(typed),
         }
     }
@@ -313,13 +321,11 @@ mod tests {
     #[test]
     fn bad_values_are_usage_errors() {
         for line in [
-            &["tokclock", "run", "--isl", "normal:512,128"][..],
-            &["tokclock", "run", "--isl", "0"],
-            &["tokclock", "run", "--osl", "0"],
-            &["tokclock", "run", "--duration", "soon"],
+            &["tokclock", "run", "--duration", "soon"][..],
             &["tokclock", "run", "--max-error-rate", "200%"],
-            &["tokclock", "run", "--trace", "file"],
-            &["tokclock", "run", "--isl", "-5"],
+            &["tokclock", "run", "--trace", "file", "--data", "file"],
+            &["tokclock", "run", "--class", "isl"],
+            &["tokclock", "run", "--class", "rate=5"],
             &["tokclock", "baseline", "--streams", "many"],
             &["tokclock", "baseline", "--duration", "soon"],
             &["tokclock", "sim", "--unix", "s", "--port", "1"],

@@ -1,12 +1,18 @@
 //! The options of a run, all optional: what the command line and a TOML file share, one laid over
 //! the other.
 
+mod content;
 mod options;
 
+pub(crate) use content::{ClassOptions, ContentOptions};
 pub(crate) use options::Options;
 
 use std::path::Path;
 
+use clap::{Args as _, CommandFactory as _};
+use serde::Deserialize;
+
+use crate::args::Cli;
 use crate::exit::Failure;
 use crate::secret;
 
@@ -24,107 +30,49 @@ impl Options {
 
     /// Reads the text of a TOML file; an error begins with its place, as in `:3: unknown field`.
     fn parse(text: &str) -> Result<Self, String> {
-        toml::from_str(text).map_err(|error| {
-            let line = line_of(text, &error);
-            // The list of all fields is the help's business, and the value may be a secret.
-            let message = error.message();
-            let message = match message.split_once(", expected one of") {
-                Some((unknown, _)) => format!("{unknown}; the keys are the names of the options"),
-                None if line_is_secret(text, line) => "the value has the wrong type".to_owned(),
-                None => message.replace('\n', " "),
-            };
-            format!(":{line}: {message}")
-        })
+        let at = |error: &toml::de::Error| {
+            let line = line_of(text, error);
+            // The value may be a secret.
+            if line_is_secret(text, line) {
+                return format!(":{line}: the value has the wrong type");
+            }
+            format!(":{line}: {}", error.message().replace('\n', " "))
+        };
+        let table: toml::Table = toml::from_str(text).map_err(|error| at(&error))?;
+        check_keys(text, &table)?;
+        // What is read as a part of something larger forgets its line: alone it tells it.
+        let _: ContentOptions = toml::from_str(text).map_err(|error| at(&error))?;
+        toml::from_str(text).map_err(|error| at(&error))
     }
 
     /// These options over those of a file: what is given here wins, and takes with it what in the
     /// file would contradict it.
-    #[must_use]
-    pub(crate) fn over(self, mut file: Self) -> Self {
+    ///
+    /// # Errors
+    /// A usage error if the two do not go together.
+    pub(crate) fn over(self, mut file: Self) -> Result<Self, Failure> {
         file.give_way_to(&self);
-        let header = secret::merge_headers(self.header, file.header);
-        Self {
-            url: if self.url.is_empty() { file.url } else { self.url },
-            dialect: self.dialect.or(file.dialect),
-            model: self.model.or(file.model),
-            header,
-            api_key_env: self.api_key_env.or(file.api_key_env),
-            extra_body: self.extra_body.or(file.extra_body),
-            wait_ready: self.wait_ready.or(file.wait_ready),
-            no_stream: self.no_stream.or(file.no_stream),
-            template: self.template.or(file.template),
-            api_key_file: self.api_key_file.or(file.api_key_file),
-            no_force_length: self.no_force_length.or(file.no_force_length),
-            return_token_ids: self.return_token_ids.or(file.return_token_ids),
-            continuous_usage: self.continuous_usage.or(file.continuous_usage),
-            concurrency: self.concurrency.or(file.concurrency),
-            rate: self.rate.or(file.rate),
-            arrival: self.arrival.or(file.arrival),
-            burstiness: self.burstiness.or(file.burstiness),
-            max_in_flight: self.max_in_flight.or(file.max_in_flight),
-            overflow: self.overflow.or(file.overflow),
-            ramp: self.ramp.or(file.ramp),
-            requests: self.requests.or(file.requests),
-            duration: self.duration.or(file.duration),
-            warmup: self.warmup.or(file.warmup),
-            drain: self.drain.or(file.drain),
-            seed: self.seed.or(file.seed),
-            isl: self.isl.or(file.isl),
-            osl: self.osl.or(file.osl),
-            tokenizer: self.tokenizer.or(file.tokenizer),
-            slo: if self.slo.is_empty() { file.slo } else { self.slo },
-            goodput: self.goodput.or(file.goodput),
-            capped: self.capped.or(file.capped),
-            reactors: self.reactors.or(file.reactors),
-            cpus: self.cpus.or(file.cpus),
-            stamps: self.stamps.or(file.stamps),
-            spin: self.spin.or(file.spin),
-            client_limit: if self.client_limit.is_empty() {
-                file.client_limit
-            } else {
-                self.client_limit
-            },
-            close: self.close.or(file.close),
-            connections: self.connections.or(file.connections),
-            requests_per_connection: self.requests_per_connection.or(file.requests_per_connection),
-            source_ip: if self.source_ip.is_empty() { file.source_ip } else { self.source_ip },
-            resolve: if self.resolve.is_empty() { file.resolve } else { self.resolve },
-            unix_socket: self.unix_socket.or(file.unix_socket),
-            proxy: self.proxy.or(file.proxy),
-            retries: self.retries.or(file.retries),
-            retry_backoff: self.retry_backoff.or(file.retry_backoff),
-            cacert: self.cacert.or(file.cacert),
-            cert: self.cert.or(file.cert),
-            key: self.key.or(file.key),
-            insecure: self.insecure.or(file.insecure),
-            sni: self.sni.or(file.sni),
-            tls_resumption: self.tls_resumption.or(file.tls_resumption),
-            tls_timeout: self.tls_timeout.or(file.tls_timeout),
-            max_head_bytes: self.max_head_bytes.or(file.max_head_bytes),
-            max_event_bytes: self.max_event_bytes.or(file.max_event_bytes),
-            max_body_bytes: self.max_body_bytes.or(file.max_body_bytes),
-            cancel_rate: self.cancel_rate.or(file.cancel_rate),
-            cancel_after: self.cancel_after.or(file.cancel_after),
-            timeout: self.timeout.or(file.timeout),
-            connect_timeout: self.connect_timeout.or(file.connect_timeout),
-            first_byte_timeout: self.first_byte_timeout.or(file.first_byte_timeout),
-            first_token_timeout: self.first_token_timeout.or(file.first_token_timeout),
-            idle_timeout: self.idle_timeout.or(file.idle_timeout),
-            max_error_rate: self.max_error_rate.or(file.max_error_rate),
-            out: self.out.or(file.out),
-            name: self.name.or(file.name),
-            chunks: self.chunks.or(file.chunks),
-            keep_text: self.keep_text.or(file.keep_text),
-        }
+        let mut merged = overlaid(&self, &file)?;
+        merged.content = self.content.over(&file.content)?;
+        // Not written down, so not in the tables.
+        merged.out = self.out.or(file.out);
+        merged.header = secret::merge_headers(self.header, file.header);
+        Ok(merged)
     }
 
     /// Drops what `above` rules out: the other kind of loop, the other stop rules, CPUs of another
     /// number of reactors.
     fn give_way_to(&mut self, above: &Self) {
-        if above.rate.is_some() {
+        let is_open = above.rate.is_some() || above.rates.is_some() || above.trace.is_some();
+        if is_open {
             (self.concurrency, self.ramp) = (None, None);
+            (self.rate, self.rates) = (None, None);
         }
-        if above.rate.is_some() && self.connections.as_deref() == Some("per-user") {
+        if is_open || above.concurrency.is_some() {
+            (self.trace, self.trace_speed, self.trace_loops) = (None, None, None);
+            (self.trace_start, self.trace_end) = (None, None);
+        }
+        if is_open && self.connections.as_deref() == Some("per-user") {
             self.connections = None;
         }
         if above.retries == Some(0) {
@@ -132,14 +80,15 @@ impl Options {
         }
         if above.concurrency.is_some() {
             (self.rate, self.arrival, self.burstiness) = (None, None, None);
+            self.rates = None;
             (self.max_in_flight, self.overflow) = (None, None);
             self.ramp = None;
         }
         if above.arrival.as_deref().is_some_and(|law| law != "gamma") {
             self.burstiness = None;
         }
-        if above.requests.is_some() || above.duration.is_some() {
-            (self.requests, self.duration) = (None, None);
+        if above.requests.is_some() || above.duration.is_some() || above.sessions.is_some() {
+            (self.requests, self.duration, self.sessions) = (None, None, None);
         }
         if above.reactors.is_some() || above.cpus.is_some() {
             (self.reactors, self.cpus) = (None, None);
@@ -161,6 +110,76 @@ impl Options {
             self.template = None;
         }
     }
+}
+
+/// The options of `above` and, where it has none, those of `below`.
+fn overlaid<T>(above: &T, below: &T) -> Result<T, Failure>
+where
+    T: serde::Serialize + serde::de::DeserializeOwned,
+{
+    let failed = |error: &dyn std::fmt::Display| Failure::usage(format!("options: {error}"));
+    let mut merged = toml::Table::try_from(below).map_err(|error| failed(&error))?;
+    merged.extend(toml::Table::try_from(above).map_err(|error| failed(&error))?);
+    merged.try_into().map_err(|error| failed(&error))
+}
+
+/// Refuses keys that are no options.
+fn check_keys(text: &str, table: &toml::Table) -> Result<(), String> {
+    let run = Cli::command();
+    let run = run.find_subcommand("run");
+    let options: Vec<&str> = run
+        .into_iter()
+        .flat_map(|run| run.get_arguments())
+        .filter_map(|one| one.get_long())
+        .collect();
+    let line = |key: &str| {
+        let is_it = |line: &str| line.split('=').next().is_some_and(|name| name.trim() == key);
+        text.lines().position(is_it).map_or(1, |line| line + 1)
+    };
+    // What only a command line can say.
+    let typed = ["config", "json", "quiet", "baseline", "help", "version"];
+    for key in table.keys() {
+        let known = key == "url" || options.contains(&key.as_str());
+        if !known || typed.contains(&key.as_str()) {
+            return Err(format!(
+                ":{}: unknown field `{key}`; the keys are the names of the options",
+                line(key)
+            ));
+        }
+    }
+    let classes = table.get("class").and_then(toml::Value::as_array).into_iter().flatten();
+    for class in classes.filter_map(toml::Value::as_table) {
+        for key in class.keys() {
+            check_class_key(key).map_err(|error| format!(":{}: {error}", line(key)))?;
+        }
+    }
+    Ok(())
+}
+
+/// Refuses keys that a class does not have.
+fn check_class_key(key: &str) -> Result<(), String> {
+    let content = ContentOptions::augment_args(clap::Command::new("class"));
+    let known = content.get_arguments().any(|one| one.get_long() == Some(key));
+    if known || content::CLASS_KEYS.contains(&key) {
+        return Ok(());
+    }
+    Err(format!(
+        "a class has no `{key}`; it has name, weight, model, slo, goodput and the options of content"
+    ))
+}
+
+/// A string, or a list of them.
+fn one_or_more<'de, D: serde::Deserializer<'de>>(value: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Given {
+        One(String),
+        More(Vec<String>),
+    }
+    Ok(match Given::deserialize(value)? {
+        Given::One(one) => vec![one],
+        Given::More(more) => more,
+    })
 }
 
 /// The line of a TOML file that an error is about, from 1.

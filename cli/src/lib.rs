@@ -4,11 +4,13 @@ mod args;
 mod baseline;
 mod config;
 mod cpus;
+mod data;
 mod doctor;
 mod exit;
 mod host;
 mod interrupt;
 mod output;
+mod place;
 mod progress;
 pub mod report;
 mod resolve;
@@ -32,6 +34,7 @@ pub fn main() -> ExitCode {
             Command::Run(args) => run::run(&args, &cpus),
             Command::Doctor(args) => doctor::doctor(&args, &cpus),
             Command::Baseline(args) => baseline::run(&args, &cpus),
+            Command::Data { command } => data::run(&command, &cpus),
             Command::Sim(args) => sim::serve(&args),
         },
         Err(code) => return code.into(),

@@ -3,12 +3,13 @@
 mod baseline;
 mod client;
 mod front;
+mod parts;
 mod table;
 #[cfg(test)]
 mod tests;
 pub(crate) mod text;
 
-use tokclock_engine::measure::{Distribution, Latency, Rate, Summary, Tokens};
+use tokclock_engine::measure::{Added, Distribution, Latency, Rate, Summary, Tokens};
 
 pub(crate) use baseline::{baseline_console, baseline_page};
 use table::Line;
@@ -40,9 +41,11 @@ pub fn console(summary: &Summary, width: usize, colour: bool) -> String {
         page.blank();
         table::write(&mut page, "phase", &phases(&summary.latency));
     }
+    parts::write(&mut page, summary);
     page.blank();
     rates(&mut page, &summary.rate);
     tokens(&mut page, &summary.tokens);
+    parts::cache(&mut page, summary);
     page.blank();
     client::write(&mut page, &summary.client);
     page.finish()
@@ -150,6 +153,21 @@ fn tokens(page: &mut Page, tokens: &Tokens) {
         });
         parts.push(format!(
             "our own count {} against the server's {}{difference}",
+            count(client),
+            count(server)
+        ));
+    }
+    if let (Some(client), Some(server)) = (tokens.input_client_count, tokens.input_server_count)
+        && client != server
+    {
+        let added = tokens.input_added.map_or_else(String::new, |added| match added {
+            Added { min, max, .. } if min == max => format!(": its template adds {min} to each"),
+            Added { min, p50, max } => {
+                format!(": it counts {min} to {max} more of each, {p50} at the median")
+            }
+        });
+        parts.push(format!(
+            "of the input {} said by us, {} counted by the server{added}",
             count(client),
             count(server)
         ));

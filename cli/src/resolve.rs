@@ -1,7 +1,11 @@
 //! From options to a workload: defaults filled in, contradictions refused, everything written down
 //! so that it can be run again.
 
+mod content;
+pub(crate) mod gather;
+mod lengths;
 mod load;
+mod recording;
 mod target;
 mod wire;
 
@@ -10,22 +14,21 @@ use std::fmt::Display;
 use std::hash::BuildHasher;
 use std::str::FromStr;
 
-use tokclock_engine::run::{Asked, Located, Way, settle_paths};
+use tokclock_engine::plan::Materials;
+use tokclock_engine::run::{Located, Way, settle_paths};
 use tokclock_engine::workload::{
-    Client, Close, Content, Dialect, Limits, Load, Objectives, Sizes, Stamps, Stop, Target,
-    Threshold, Thresholds, Tls, Tokenizer, Workload,
+    Class, Client, Close, DataSpec, Dialect, Limits, Load, Objectives, Sizes, Stamps, Stop, Target,
+    Text, Threshold, Thresholds, Tls, Workload,
 };
 
 use crate::config::Options;
 use crate::exit::Failure;
-use crate::values::{CpuList, Deadline, Length, Share, Span};
+use crate::place::Reaching;
+use crate::values::{CpuList, Deadline, Share, Span};
 use crate::{cpus, secret};
-use target::Api;
+use gather::{Gathered, Needed};
+pub(crate) use target::Api;
 
-/// Input tokens of a prompt unless `--isl` says otherwise.
-const ISL: Length = Length(128);
-/// Output tokens asked for unless `--osl` says otherwise: with these a first run takes seconds.
-const OSL: Length = Length(32);
 /// Name of a run unless `--name` says otherwise.
 const NAME: &str = "run";
 /// Limit on a request: without one a server that hangs would hang a closed loop for good.
@@ -36,7 +39,7 @@ const CONNECT_TIMEOUT: Deadline = Deadline(Some(Span::from_ns(10_000_000_000)));
 const SEED_MAX: u64 = (1 << 53) - 1;
 
 /// A run that has been thought through, all but the address and the model of the server.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Draft {
     /// The options with everything filled in.
     options: Options,
@@ -46,15 +49,18 @@ pub(crate) struct Draft {
     pub(crate) way: Way,
     /// How TLS is spoken.
     pub(crate) tls: Tls,
-    /// How long to wait for the server, ns.
-    pub(crate) wait_ready_ns: Option<u64>,
     /// Share of failures that is allowed.
     pub(crate) max_error_rate: Share,
     /// Remarks for the user.
     pub(crate) notes: Vec<String>,
+    /// What the workload needs besides.
+    pub(crate) materials: Materials,
+    /// The classes whose input length includes what the server's template adds.
+    pub(crate) with_template: Vec<usize>,
     load: Load,
     stop: Stop,
-    content: Content,
+    text: Text,
+    mix: Vec<Class>,
     objectives: Objectives,
     client: Client,
     limits: Limits,
@@ -64,17 +70,29 @@ pub(crate) struct Draft {
 
 impl Draft {
     /// Fills in the defaults and refuses what makes no sense. `allowed` are the CPUs that this
-    /// process may use.
+    /// process may use; `gather` reads tokenizers and recordings.
     ///
     /// # Errors
     /// A usage error that names the option and says what to do.
-    pub(crate) fn new(options: Options, allowed: &[usize]) -> Result<Self, Failure> {
+    pub(crate) fn new(
+        options: Options,
+        allowed: &[usize],
+        gather: &dyn Fn(&Needed<'_>) -> Result<Gathered, Failure>,
+    ) -> Result<Self, Failure> {
         let mut filled = options;
         let mut notes = Vec::new();
         let api = target::resolve(&mut filled, &mut notes)?;
-        let content = content(&mut filled, api.dialect, &mut notes)?;
-        let (load, stop) = load::resolve(&mut filled, &mut notes)?;
-        let client = client(&mut filled, allowed, load::reactors_needed(&load, &content))?;
+        let mut said = content::resolve(&mut filled, api.dialect, &mut notes)?;
+        let (way, tls) = (wire::way(&filled)?, wire::tls(&mut filled)?);
+        let needed = Needed { said: &said, api: &api, way: &way, tls: &tls, options: &filled };
+        let Gathered { materials, facts, notes: gathered } = gather(&needed)?;
+        notes.extend(gathered);
+        let (load, stop) = load::resolve(&mut filled, &facts, &mut notes)?;
+        if filled.trace.is_some() {
+            let data = said.mix.iter_mut().filter_map(|class| class.content.data.as_mut());
+            data.for_each(|data| data.is_trace = true);
+        }
+        let client = client(&mut filled, allowed, load::reactors_needed(&load, &said.mix))?;
         let seed = *filled.seed.get_or_insert_with(draw);
         if seed > SEED_MAX {
             return Err(Failure::usage(format!("--seed {seed} is above {SEED_MAX}")));
@@ -84,17 +102,19 @@ impl Draft {
         check_name(name)?;
         Ok(Self {
             api,
-            wait_ready_ns: filled.wait_ready.map(Span::ns),
             max_error_rate: *filled.max_error_rate.get_or_insert(Share::from_percent(5.0)),
             objectives: objectives(&mut filled)?,
             limits: limits(&mut filled),
             sizes: wire::sizes(&filled)?,
-            way: wire::way(&filled)?,
-            tls: wire::tls(&mut filled)?,
+            way,
+            tls,
             notes,
+            materials,
+            with_template: said.with_template,
             load,
             stop,
-            content,
+            text: said.text,
+            mix: said.mix,
             client,
             seed,
             options: filled,
@@ -119,15 +139,10 @@ impl Draft {
         &self.client.cpus
     }
 
-    /// What it takes to ask a server.
+    /// What it takes to reach the servers.
     #[must_use]
-    pub(crate) fn asked<'a>(&'a self, server: &'a Located) -> Asked<'a> {
-        Asked {
-            endpoint: &server.endpoint,
-            dialect: self.api.dialect,
-            headers: &self.api.headers,
-            tls: &self.tls,
-        }
+    pub(crate) fn reaching(&self) -> Reaching<'_> {
+        Reaching { options: &self.options, api: &self.api, way: &self.way, tls: &self.tls }
     }
 
     /// The workload, now that the server has an address and a model.
@@ -144,15 +159,17 @@ impl Draft {
             force_length: api.force_length,
             return_token_ids: api.return_token_ids,
             continuous_usage: api.continuous_usage,
+            session_header: self.options.session_header.clone(),
             headers: api.headers.clone(),
             extra_body: api.extra_body.clone(),
         };
         settle_paths(&mut target);
         Workload {
             target,
-            load: self.load,
+            load: self.load.clone(),
             stop: self.stop,
-            content: self.content.clone(),
+            text: self.text.clone(),
+            mix: self.mix.clone(),
             objectives: self.objectives.clone(),
             client: self.client.clone(),
             limits: self.limits,
@@ -177,6 +194,17 @@ impl Draft {
             .map_err(|error| Failure::could_not_run(format!("run.toml: {error}")))?;
         Ok(format!("# Reproduces this run: tokclock run --config run.toml\n{target}{body}"))
     }
+}
+
+/// The recordings that a load would read, unread.
+///
+/// # Errors
+/// A usage error that names the option and says what to do.
+pub(crate) fn recordings(mut options: Options) -> Result<Vec<DataSpec>, Failure> {
+    let mut notes = Vec::new();
+    let dialect = word::<Dialect>(&mut options.dialect, "openai-chat")?;
+    let said = content::resolve(&mut options, dialect, &mut notes)?;
+    Ok(said.mix.into_iter().filter_map(|class| class.content.data).collect())
 }
 
 /// Chooses the model: the one asked for if the server lists it, else the first that it lists, or
@@ -253,32 +281,6 @@ where
     text.parse().map_err(|error| Failure::usage(format!("--{error}")))
 }
 
-fn content(
-    options: &mut Options,
-    dialect: Dialect,
-    notes: &mut Vec<String>,
-) -> Result<Content, Failure> {
-    let tokenizer = match &options.tokenizer {
-        Some(name) => name.parse().map_err(|error| Failure::usage(format!("--{error}")))?,
-        // Not written down: a tokenizer that was chosen counts answers too.
-        None => Tokenizer::O200kBase,
-    };
-    let output_tokens = if dialect.generates() {
-        options.osl.get_or_insert(OSL).0
-    } else {
-        if options.osl.take().is_some() {
-            notes.push(format!("{dialect} generates nothing: --osl is ignored"));
-        }
-        0
-    };
-    Ok(Content {
-        input_tokens: options.isl.get_or_insert(ISL).0,
-        output_tokens,
-        tokenizer,
-        tokenizer_chosen: options.tokenizer.is_some(),
-    })
-}
-
 fn client(options: &mut Options, allowed: &[usize], needed: usize) -> Result<Client, Failure> {
     let chosen = cpus::choose(allowed, options.reactors, options.cpus.as_ref(), needed)?;
     options.reactors = Some(chosen.len());
@@ -309,27 +311,29 @@ fn thresholds(given: &[String]) -> Result<Thresholds, Failure> {
 }
 
 fn objectives(options: &mut Options) -> Result<Objectives, Failure> {
-    let slo = options
-        .slo
-        .iter()
-        .map(|rule| {
-            rule.parse().map_err(|error| Failure::usage(format!("--slo '{rule}': {error}")))
-        })
-        .collect::<Result<_, _>>()?;
-    let goodput = options
-        .goodput
-        .as_ref()
-        .map(|limits| {
-            limits.parse().map_err(|error| Failure::usage(format!("--goodput '{limits}': {error}")))
-        })
-        .transpose()?;
     let capped = options.capped.get_or_insert_with(|| "ok".to_owned());
     let capped_is_miss = match capped.as_str() {
         "ok" => false,
         "miss" => true,
         other => return Err(Failure::usage(format!("--capped `{other}`: expected ok or miss"))),
     };
-    Ok(Objectives { slo, goodput, capped_is_miss })
+    let said = objectives_of(&options.slo, options.goodput.as_deref())?;
+    Ok(Objectives { capped_is_miss, ..said })
+}
+
+/// Objectives and limits, of all requests or of a class.
+fn objectives_of(slo: &[String], goodput: Option<&str>) -> Result<Objectives, Failure> {
+    let slo = slo.iter().map(|rule| {
+        rule.parse().map_err(|error| Failure::usage(format!("--slo '{rule}': {error}")))
+    });
+    let goodput = goodput.map(|limits| {
+        limits.parse().map_err(|error| Failure::usage(format!("--goodput '{limits}': {error}")))
+    });
+    Ok(Objectives {
+        slo: slo.collect::<Result<_, _>>()?,
+        goodput: goodput.transpose()?,
+        capped_is_miss: false,
+    })
 }
 
 fn limits(options: &mut Options) -> Limits {

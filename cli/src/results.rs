@@ -192,6 +192,7 @@ mod tests {
         Facts {
             start_monotonic_ns: 1,
             start_realtime_ns: 1_700_000_000_900_000_000,
+            load_start: 0,
             window_start: 0,
             window_end: end,
             window_by_requests: true,

@@ -3,17 +3,18 @@
 use std::io;
 use std::path::Path;
 
-use tokclock_engine::measure::{self, Facts, Summary};
+use tokclock_engine::measure::{self, CacheCounters, Facts, Summary};
+use tokclock_engine::plan::Materials;
 use tokclock_engine::record::read_rows;
-use tokclock_engine::run::{self as engine, Located, Progress, Setup};
+use tokclock_engine::run::{self as engine, Asked, Located, Progress, Setup};
 use tokclock_engine::workload::Workload;
-use tokclock_sim::{Law, Server, Settings};
 
 use crate::args::RunArgs;
 use crate::baseline::known;
 use crate::exit::{Code, Failure};
 use crate::interrupt::Interrupts;
 use crate::output::{self, Screen};
+use crate::place::Place;
 use crate::resolve::{self, Draft};
 use crate::results::ResultDir;
 use crate::{cpus, host, progress, report};
@@ -24,11 +25,13 @@ use crate::{cpus, host, progress, report};
 /// If the options make no sense, or the run cannot be done or saved.
 pub(crate) fn run(args: &RunArgs, allowed: &[usize]) -> Result<Code, Failure> {
     let screen = Screen { quiet: args.quiet, json: args.json };
-    let draft = Draft::new(args.options()?, allowed)?;
+    let options = args.options()?;
+    let place = Place::default();
+    let draft = Draft::new(options, allowed, &|needed| place.gather(needed, allowed))?;
     let known = known::choose(args.baseline.as_deref(), allowed, screen)?;
     let dir = ResultDir::create(draft.options().out.as_deref(), draft.name())?;
     let interrupts = Interrupts::watch(screen, dir.path())?;
-    let stage = match Stage::prepare(&draft, allowed, screen, &dir) {
+    let stage = match Stage::prepare(&draft, place, allowed, screen, &dir) {
         Ok(stage) => stage,
         Err(failure) => {
             dir.abandon();
@@ -38,8 +41,11 @@ pub(crate) fn run(args: &RunArgs, allowed: &[usize]) -> Result<Code, Failure> {
     interrupts.load_starts();
     let mut facts = stage.perform(&interrupts, screen, &dir)?;
     facts.ceiling = known::ceiling(known, &facts.driver, screen);
-    let summary = summarize(&stage.workload, &facts, &dir.path().join(engine::REQUESTS_FILE))?
+    let mut summary = summarize(&stage.workload, &facts, &dir.path().join(engine::REQUESTS_FILE))?
         .with_identity(draft.name(), host::describe(allowed));
+    if let Some(cache) = &mut summary.cache {
+        cache.server = stage.cache_counted();
+    }
     dir.write_summary(&summary)?;
     dir.write_windows(&facts)?;
     dir.write_histograms(&facts)?;
@@ -54,41 +60,38 @@ pub(crate) fn run(args: &RunArgs, allowed: &[usize]) -> Result<Code, Failure> {
 /// All that stands ready before the first request.
 struct Stage {
     workload: Workload,
-    resolve_ns: u64,
-    /// The embedded simulator, which serves as long as this lives.
-    server: Option<Server>,
+    materials: Materials,
+    place: Place,
+    /// What the servers had counted of their prefix caches before the load.
+    cache_before: Option<(u64, u64)>,
 }
 
 impl Stage {
     /// Finds the server and its model, checks that this host can do it, writes `run.toml`.
     fn prepare(
         draft: &Draft,
+        place: Place,
         allowed: &[usize],
         screen: Screen,
         dir: &ResultDir,
     ) -> Result<Self, Failure> {
-        let (server, urls) = if draft.options().url.is_empty() {
-            let server = embedded(cpus::left_over(allowed, draft.reactors()))?;
-            let url = format!("http://{}", server.address());
-            (Some(server), vec![url])
-        } else {
-            (None, draft.options().url.clone())
-        };
-        let located = locate_all(draft, &urls)?;
-        if let Some(timeout_ns) = draft.wait_ready_ns {
-            for one in &located {
-                engine::wait_ready(&draft.asked(one), timeout_ns)
-                    .map_err(|error| failed(&error))?;
-            }
+        let reached = place.reach(&draft.reaching(), cpus::left_over(allowed, draft.reactors()))?;
+        let (located, model) = (&reached.servers, reached.model.as_str());
+        let mut workload = draft.workload(located, model);
+        reached.check_models(draft.api.dialect, &workload.mix)?;
+        for class in &draft.with_template {
+            let tokens = engine::template_tokens(&workload, &draft.materials, *class);
+            let tokens = tokens.map_err(|reason| {
+                Failure::could_not_run(format!(
+                    "--isl-includes-template: what the server adds to a prompt cannot be found \
+                     out: {reason}"
+                ))
+            })?;
+            screen.note(format_args!(
+                "the server adds {tokens} tokens to a prompt, which --isl includes"
+            ));
+            workload.mix[*class].content.template_tokens = tokens;
         }
-        let listed = match engine::models(&draft.asked(&located[0])) {
-            // Without a server no option helps.
-            Err(error) if error.is_no_answer() => return Err(failed(&error)),
-            listed => listed.map_err(|error| error.to_string()),
-        };
-        let dialect = draft.api.dialect;
-        let model = resolve::model(dialect, draft.options().model.as_deref(), listed)?;
-        let workload = draft.workload(&located, &model);
         let notes = engine::check(&workload).map_err(|error| failed(&error))?;
         for note in draft.notes.iter().chain(&notes) {
             screen.note(note);
@@ -97,14 +100,22 @@ impl Stage {
             screen.note(format_args!("reactors: {} on CPU {cpus}", draft.reactors().len()));
         }
         if draft.options().proxy.is_none() {
-            note_proxy(&located, screen);
+            note_proxy(located, screen);
         }
         if !draft.tls.verify {
             screen.note("certificates are not checked (--insecure): anybody may be answering");
         }
-        let resolve_ns = located.iter().map(|one| one.resolve_ns).sum();
-        dir.write_run(&draft.run_toml(&model)?)?;
-        Ok(Self { workload, resolve_ns, server })
+        dir.write_run(&draft.run_toml(model)?)?;
+        let cache_before = engine::prefix_cache(Asked::all(&workload.target));
+        let materials = draft.materials.clone();
+        Ok(Self { workload, materials, place, cache_before })
+    }
+
+    /// What the servers counted of their prefix caches during the load, warm-up included.
+    fn cache_counted(&self) -> Option<CacheCounters> {
+        let before = self.cache_before?;
+        let after = engine::prefix_cache(Asked::all(&self.workload.target))?;
+        CacheCounters::between(before, after)
     }
 
     /// Sends the load; the records are in the directory afterwards.
@@ -114,13 +125,14 @@ impl Stage {
         screen: Screen,
         dir: &ResultDir,
     ) -> Result<Facts, Failure> {
-        if self.server.is_some() {
+        if self.place.is_embedded() {
             screen.note("target: the embedded simulator (give a URL to measure a server)");
         }
         let setup = Setup {
             out_dir: dir.path().to_owned(),
             run_id: format!("{:014x}", resolve::draw()),
-            resolve_ns: self.resolve_ns,
+            resolve_ns: self.place.resolve_ns(),
+            materials: self.materials.clone(),
         };
         let progress = Progress::new();
         progress::during(screen, &progress, || {
@@ -128,11 +140,6 @@ impl Stage {
         })
         .map_err(|error| failed(&error))
     }
-}
-
-fn locate_all(draft: &Draft, urls: &[String]) -> Result<Vec<Located>, Failure> {
-    let locate = |url: &String| engine::locate(url, draft.api.dialect, &draft.way);
-    urls.iter().map(locate).collect::<Result<_, _>>().map_err(|error| failed(&error))
 }
 
 /// The figures of a run whose finished requests lie at `path`; they are read one by one.
@@ -145,28 +152,6 @@ fn summarize(workload: &Workload, facts: &Facts, path: &Path) -> Result<Summary,
     let rows = rows.map_while(|row| row.map_err(|error| bad = Some(error)).ok());
     let summary = measure::summarize(workload, facts, rows);
     bad.map_or(Ok(summary), |error| Err(unreadable(error)))
-}
-
-/// The embedded simulator: a finite server, so that a first run meets queues too. It gets a CPU of
-/// its own where there is one.
-fn embedded(cpu: Option<usize>) -> Result<Server, Failure> {
-    /// Requests served at once, the others wait.
-    const MAX_CONCURRENT: u32 = 64;
-    let law = |text: &str| {
-        text.parse::<Law>().map_err(|error| {
-            Failure::could_not_run(format!("the embedded simulator has no law `{text}`: {error}"))
-        })
-    };
-    let settings = Settings {
-        cpus: cpu.into_iter().collect(),
-        ttft: law("50ms")?,
-        itl: law("10ms")?,
-        max_concurrent: Some(MAX_CONCURRENT),
-        ..Settings::default()
-    };
-    Server::start(&settings).map_err(|error| {
-        Failure::could_not_run(format!("the embedded simulator does not start: {error}"))
-    })
 }
 
 /// A proxy would be measured instead of the server, so none is used; whoever set one should know.

@@ -200,45 +200,45 @@ impl fmt::Display for CpuList {
     }
 }
 
-/// A number of tokens. In a file it may be a number or a text, so that both read alike.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "NumberOrText", into = "u32")]
-pub(crate) struct Length(pub(crate) u32);
+/// A law of lengths or of times, as it is written; read where it is used. In a file it may be a
+/// number too.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "NumberOrText", into = "NumberOrText")]
+pub(crate) struct LawText(pub(crate) String);
 
-impl FromStr for Length {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        /// The longest context that anyone serves, with room to grow.
-        const TOKENS_MAX: u32 = 1 << 24;
-        match text.parse() {
-            Ok(tokens) if (1..=TOKENS_MAX).contains(&tokens) => Ok(Self(tokens)),
-            _ => Err("this version takes a fixed number of tokens, from 1 to 16777216".to_owned()),
-        }
+impl From<&str> for LawText {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
     }
 }
 
-impl From<Length> for u32 {
-    fn from(length: Length) -> Self {
-        length.0
+impl From<u32> for LawText {
+    fn from(number: u32) -> Self {
+        Self(number.to_string())
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum NumberOrText {
-    Number(i64),
+    Whole(i64),
+    Number(f64),
     Text(String),
 }
 
-impl TryFrom<NumberOrText> for Length {
-    type Error = String;
+impl From<NumberOrText> for LawText {
+    fn from(value: NumberOrText) -> Self {
+        Self(match value {
+            NumberOrText::Whole(number) => number.to_string(),
+            NumberOrText::Number(number) => number.to_string(),
+            NumberOrText::Text(text) => text,
+        })
+    }
+}
 
-    fn try_from(value: NumberOrText) -> Result<Self, String> {
-        match value {
-            NumberOrText::Number(number) => number.to_string().parse(),
-            NumberOrText::Text(text) => text.parse(),
-        }
+impl From<LawText> for NumberOrText {
+    fn from(text: LawText) -> Self {
+        text.0.parse().map_or(Self::Text(text.0), Self::Whole)
     }
 }
 

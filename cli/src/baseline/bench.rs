@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tokclock_engine::measure;
 use tokclock_engine::measure::AccuracyReport;
+use tokclock_engine::plan::Materials;
 use tokclock_engine::record::{Row, read_rows};
 use tokclock_engine::run::{self as engine, Progress, Setup};
 use tokclock_engine::workload::Workload;
@@ -16,6 +17,7 @@ use super::truth;
 use crate::exit::Failure;
 use crate::interrupt::Interrupts;
 use crate::output::Screen;
+use crate::resolve::gather::gather;
 use crate::resolve::{self, Draft};
 use crate::{cpus, progress};
 
@@ -142,6 +144,7 @@ impl<'a> Bench<'a> {
             out_dir: work.0.clone(),
             run_id: format!("{:014x}", resolve::draw()),
             resolve_ns: 0,
+            materials: Materials::default(),
         };
         let progress = Progress::new();
         let facts = progress::during(self.screen, &progress, || {
@@ -163,7 +166,7 @@ impl<'a> Bench<'a> {
 
     fn workload(&self, point: &Point, url: &str) -> Result<Workload, Failure> {
         let options = point.options(url, self.placement.reactor_cpu);
-        let draft = Draft::new(options, self.allowed)?;
+        let draft = Draft::new(options, self.allowed, &|needed| gather(needed, None, None))?;
         let located =
             engine::locate(url, draft.api.dialect, &draft.way).map_err(|error| failed(&error))?;
         let workload = draft.workload(&[located], "sim");

@@ -5,8 +5,8 @@ use tokclock_engine::record::{Outcome, Row};
 use tokclock_sim::Report;
 
 use super::result::{Bounds, Kind, Rung, Simulator};
-use crate::config::Options;
-use crate::values::{CpuList, Length, Span};
+use crate::config::{ContentOptions, Options};
+use crate::values::{CpuList, Span};
 
 /// Input tokens of each prompt: short, so that the feeder is not what is measured.
 const INPUT_TOKENS: u32 = 16;
@@ -124,8 +124,11 @@ impl Point {
             duration: Some(Span::from_ns(limit.max(1))),
             drain: Some(Span::from_ns(DRAIN_NS)),
             ramp: Some(Span::from_ns(self.ramp_ns())),
-            isl: Some(Length(INPUT_TOKENS)),
-            osl: Some(Length(self.output_tokens)),
+            content: ContentOptions {
+                isl: Some(INPUT_TOKENS.into()),
+                osl: Some(self.output_tokens.into()),
+                ..ContentOptions::default()
+            },
             stamps: Some(self.stamps().to_owned()),
             chunks: Some(self.is_witnessed),
             seed: Some(1),

@@ -6,11 +6,13 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use crate::values::{CpuList, Deadline, Length, Share, Span, WarmUp};
+use super::content::{ClassOptions, ContentOptions};
+use super::one_or_more;
+use crate::values::{CpuList, Deadline, Share, Span, WarmUp};
 
 /// Every option of a run. In a TOML file the keys are the names of the options.
 #[derive(Debug, Clone, Default, PartialEq, Args, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) struct Options {
     /// Base URL of the server, such as http://127.0.0.1:8000; several share the requests in turn
     /// [default: the embedded simulator]
@@ -125,8 +127,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "WHAT", help_heading = "Load")]
     pub(crate) overflow: Option<String>,
 
-    /// Start the users of a closed loop over this time [default: 0s; above
-    /// 100 users 500us each, at most 1s]
+    /// Start the users of a closed loop over this time; let the rate of an open loop rise to --rate
+    /// over it, before the measured part [default: 0s; above 100 users 500us each, at most 1s]
     #[arg(long, value_name = "TIME", help_heading = "Load")]
     pub(crate) ramp: Option<Span>,
 
@@ -159,18 +161,72 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", help_heading = "Load")]
     pub(crate) seed: Option<u64>,
 
-    /// Input tokens of each prompt [default: 128]
-    #[arg(long, value_name = "N", help_heading = "Content")]
-    pub(crate) isl: Option<Length>,
+    /// What requests say.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) content: ContentOptions,
 
-    /// Output tokens asked for [default: 32]
-    #[arg(long, value_name = "N", help_heading = "Content")]
-    pub(crate) osl: Option<Length>,
+    /// One of several classes of requests, such as 'name=chat weight=70 isl=512 model=x
+    /// slo=p95(ttft)<1s'; the other options of content hold for all (repeatable)
+    #[arg(long, value_name = "CLASS", help_heading = "Content")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) class: Vec<ClassOptions>,
 
-    /// Embedded tokenizer that makes prompts and, when given, counts answers too: o200k_base,
-    /// cl100k_base, qwen2 [default: o200k_base, for prompts alone]
-    #[arg(long, value_name = "NAME", help_heading = "Content")]
+    /// Tokenizer that makes prompts and, when given, counts recordings and answers too: o200k_base,
+    /// cl100k_base, qwen2, a tokenizer.json, server (its /tokenize), owner/name on the hub
+    /// [default: o200k_base, for synthetic prompts alone]
+    #[arg(long, value_name = "NAME|FILE", help_heading = "Content")]
     pub(crate) tokenizer: Option<String>,
+
+    /// Text file whose words make the synthetic prompts, in place of our own
+    #[arg(long, value_name = "FILE", help_heading = "Content")]
+    pub(crate) corpus: Option<PathBuf>,
+
+    /// How prompts are sent: text, token-ids [default: text]
+    #[arg(long, value_name = "HOW", help_heading = "Content")]
+    pub(crate) prompt_as: Option<String>,
+
+    /// Draw token ids from FIRST-LAST, in place of those of words
+    #[arg(long, value_name = "FIRST-LAST", help_heading = "Content")]
+    pub(crate) token_ids: Option<String>,
+
+    /// Conversations of the load, at most
+    #[arg(
+        long,
+        value_name = "N",
+        help_heading = "Conversations",
+        alias = "num-sessions",
+        alias = "num-conversations"
+    )]
+    pub(crate) sessions: Option<u64>,
+
+    /// Header that tells the server to which conversation a request belongs, such as X-Session-Id
+    #[arg(long, value_name = "NAME", help_heading = "Conversations")]
+    pub(crate) session_header: Option<String>,
+
+    /// Send the requests of a recording at its own times
+    #[arg(long, value_name = "FILE", help_heading = "Load", conflicts_with = "data")]
+    pub(crate) trace: Option<String>,
+
+    /// So many times as fast as it was recorded [default: 1]
+    #[arg(long, value_name = "X", help_heading = "Load", alias = "synthesis-speedup-ratio")]
+    pub(crate) trace_speed: Option<f64>,
+
+    /// From this time of the recording on
+    #[arg(long, value_name = "TIME", help_heading = "Load")]
+    pub(crate) trace_start: Option<Span>,
+
+    /// And before this one
+    #[arg(long, value_name = "TIME", help_heading = "Load")]
+    pub(crate) trace_end: Option<Span>,
+
+    /// How often in a row [default: 1]
+    #[arg(long, value_name = "N", help_heading = "Load")]
+    pub(crate) trace_loops: Option<u64>,
+
+    /// Open loop at rates that change: 50@2s,100@2s, a ramp 0..100@4s, or file:CSV of second,rate
+    #[arg(long, value_name = "SERIES", help_heading = "Load")]
+    pub(crate) rates: Option<String>,
 
     /// Objective on the run, such as 'p95(ttft)<500ms' (repeatable)
     #[arg(long, value_name = "RULE", help_heading = "Objectives")]
@@ -220,7 +276,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "HOW", help_heading = "Client")]
     pub(crate) close: Option<String>,
 
-    /// How long a connection serves: pooled, per-user, per-request [default: pooled]
+    /// How long a connection serves: pooled, per-user, per-session, per-request [default: pooled]
     #[arg(long, value_name = "HOW", help_heading = "Connections")]
     pub(crate) connections: Option<String>,
 
@@ -358,18 +414,4 @@ pub(crate) struct Options {
         help_heading = "Results"
     )]
     pub(crate) keep_text: Option<bool>,
-}
-
-/// A string, or a list of them.
-fn one_or_more<'de, D: serde::Deserializer<'de>>(value: D) -> Result<Vec<String>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Given {
-        One(String),
-        More(Vec<String>),
-    }
-    Ok(match Given::deserialize(value)? {
-        Given::One(one) => vec![one],
-        Given::More(more) => more,
-    })
 }

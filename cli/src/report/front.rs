@@ -1,7 +1,8 @@
 //! The first screen: what was run, what failed, whether the client and the promises held.
 
 use tokclock_engine::measure::{
-    Health, Held, LoadReport, ObjectiveReport, Reason, Severity, Summary, TlsReport,
+    ClassAsked, Health, Held, LoadReport, ObjectiveReport, Reason, Severity, SloReport, Summary,
+    TlsReport, WorkloadReport,
 };
 
 use super::text::{Page, Tone, count, duration, escape, number, percent, plural};
@@ -21,17 +22,10 @@ pub(super) fn write(page: &mut Page, summary: &Summary) {
 
 fn headline(page: &mut Page, summary: &Summary) {
     let (target, asked, run) = (&summary.target, &summary.workload, &summary.run);
+    let has_sessions = summary.sessions.is_some();
     let name = run.name.as_deref().map_or_else(String::new, |name| format!("{}: ", escape(name)));
     let stream = if target.stream { "" } else { ", not streaming" };
-    page.words(
-        "run",
-        &format!(
-            "{name}{}, {} tokens in and {} out",
-            load(&asked.load),
-            count(asked.input_tokens.into()),
-            count(asked.output_tokens.into())
-        ),
-    );
+    page.words("run", &format!("{name}{}, {}", load(&asked.load, has_sessions), said(asked)));
     let model = match target.model.as_str() {
         "" => String::new(),
         model => format!(", model {}", escape(model)),
@@ -72,7 +66,70 @@ fn tls_line(page: &mut Page, tls: &TlsReport) {
     }
 }
 
-fn load(load: &LoadReport) -> String {
+/// Letters of a law, at most, that stand beside its mean.
+const LAW_MAX: usize = 40;
+
+/// What was sent, in a few words.
+fn said(asked: &WorkloadReport) -> String {
+    match asked.classes.as_slice() {
+        [] => "nothing".into(),
+        [one] => content(one, asked),
+        several => {
+            let name = |class: &ClassAsked| {
+                let name = class.name.as_deref().unwrap_or("-");
+                format!("{} {}", percent(Some(class.share)), escape(name))
+            };
+            let names: Vec<String> = several.iter().map(name).collect();
+            format!("{} classes: {}", several.len(), names.join(", "))
+        }
+    }
+}
+
+fn content(class: &ClassAsked, asked: &WorkloadReport) -> String {
+    if let Some(data) = &class.data {
+        return format!("recorded in {}", escape(data));
+    }
+    let mut parts = vec![match (asked.input_tokens, asked.output_tokens) {
+        (Some(input), Some(output)) => {
+            let about = |mean: f64, law: Option<&str>| match law {
+                Some(law) if law.parse::<u32>().is_err() && law.len() <= LAW_MAX => {
+                    format!("{} ({})", number(Some(mean)), escape(law))
+                }
+                _ => count(mean.round() as u64),
+            };
+            format!(
+                "{} tokens in and {} out",
+                about(input, class.isl.as_deref()),
+                about(output, Some(&class.osl))
+            )
+        }
+        _ => "synthetic".into(),
+    }];
+    if class.template_tokens > 0 {
+        parts.push(format!("{} of them the template's", count(class.template_tokens.into())));
+    }
+    if class.system_tokens > 0 {
+        parts.push(format!("after {} of a system prompt", count(class.system_tokens.into())));
+    }
+    if let Some(groups) = class.prefix_groups {
+        parts.push(format!(
+            "in {} prefix {}",
+            count(groups.into()),
+            plural(groups.into(), "group", "groups")
+        ));
+    }
+    if class.conversations {
+        let history = class.history.as_deref().unwrap_or("live");
+        parts.push(format!("conversations with {history} history"));
+    }
+    if let Some(share) = class.cached_share {
+        parts.push(format!("{} of them shared", percent(Some(share))));
+    }
+    parts.join(", ")
+}
+
+fn load(load: &LoadReport, has_sessions: bool) -> String {
+    let what = if has_sessions { "conversations" } else { "requests" };
     match load {
         LoadReport::Closed { users, ramp_ns } => {
             let ramp = match *ramp_ns {
@@ -82,20 +139,41 @@ fn load(load: &LoadReport) -> String {
             format!("closed loop of {} {}{ramp}", count(*users), plural(*users, "user", "users"))
         }
         LoadReport::Open { rate, arrival, burstiness, max_in_flight, overflow } => {
-            let burst = match (arrival.as_str(), burstiness) {
-                ("gamma", Some(burstiness)) => format!(" (burstiness {burstiness})"),
-                _ => String::new(),
+            let law = law(arrival, *burstiness);
+            let cap = cap(*max_in_flight, overflow);
+            format!("open loop of {} {what}/s, {law} arrivals{cap}", number(Some(*rate)))
+        }
+        LoadReport::Series { rates, arrival, burstiness, max_in_flight, overflow } => {
+            let law = law(arrival, *burstiness);
+            let cap = cap(*max_in_flight, overflow);
+            format!("open loop of {} {what}/s, {law} arrivals{cap}", escape(rates))
+        }
+        LoadReport::Replay { speed, loops, max_in_flight, overflow } => {
+            let cap = cap(*max_in_flight, overflow);
+            let faster = if *speed == 1.0 {
+                String::new()
+            } else {
+                format!(", {} times as fast", number(Some(*speed)))
             };
-            let cap = max_in_flight.map_or_else(String::new, |cap| {
-                let above = if overflow == "drop" { "dropped" } else { "made to wait" };
-                format!(", at most {} in flight, others {above}", count(cap))
-            });
-            format!(
-                "open loop of {} requests/s, {arrival} arrivals{burst}{cap}",
-                number(Some(*rate))
-            )
+            let often =
+                if *loops == 1 { String::new() } else { format!(", {} times", count(*loops)) };
+            format!("replay at recorded times{faster}{often}{cap}")
         }
     }
+}
+
+fn law(arrival: &str, burstiness: Option<f64>) -> String {
+    match (arrival, burstiness) {
+        ("gamma", Some(burstiness)) => format!("gamma (burstiness {burstiness})"),
+        _ => arrival.to_owned(),
+    }
+}
+
+fn cap(max_in_flight: Option<u64>, overflow: &str) -> String {
+    max_in_flight.map_or_else(String::new, |cap| {
+        let above = if overflow == "drop" { "dropped" } else { "made to wait" };
+        format!(", at most {} in flight, others {above}", count(cap))
+    })
 }
 
 fn outcomes(page: &mut Page, summary: &Summary) {
@@ -158,8 +236,20 @@ fn reason(page: &mut Page, reason: &Reason) {
 }
 
 fn objectives(page: &mut Page, summary: &Summary) {
-    let Some(slo) = &summary.slo else { return };
-    page.verdict("objectives", held(slo.verdict), "");
+    if let Some(slo) = &summary.slo {
+        page.verdict("objectives", held(slo.verdict), "");
+        each(page, slo);
+    }
+    for class in &summary.classes {
+        if let Some(slo) = &class.slo {
+            let of = format!("of class {}", escape(&class.name));
+            page.verdict("objectives", held(slo.verdict), &of);
+            each(page, slo);
+        }
+    }
+}
+
+fn each(page: &mut Page, slo: &SloReport) {
     for objective in &slo.objectives {
         let (word, tone) = held(objective.verdict);
         page.verdict(

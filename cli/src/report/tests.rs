@@ -2,13 +2,13 @@
 
 use tokclock_engine::measure::{Facts, Summary, summarize};
 use tokclock_engine::record::{
-    ErrorClass, Outcome, Phase, Pooled, Row, Tally, TokenSource, WaitCause,
+    ClassTally, ErrorClass, Outcome, Phase, Pooled, Row, Tally, TokenSource, WaitCause,
 };
 use tokclock_engine::run::{Way, locate};
 use tokclock_engine::telemetry::host::Watched;
 use tokclock_engine::workload::{
-    Arrival, Client, Content, Dialect, Endpoint, Goodput, Limit, Limits, Load, Metric, Objective,
-    Objectives, Overflow, Percentile, Sizes, Stop, Target, Tls, Tokenizer, Warmup, Workload,
+    Arrival, Class, Client, Content, Dialect, Endpoint, Goodput, Limit, Load, Metric, Objective,
+    Objectives, Overflow, Percentile, Schedule, Stop, Target, Workload,
 };
 
 use super::console;
@@ -21,46 +21,21 @@ fn server(url: &str) -> Endpoint {
 }
 
 fn workload(load: Load) -> Workload {
-    Workload {
-        target: Target {
-            endpoints: vec![server("http://127.0.0.1:8000")],
-            tls: Tls::default(),
-            dialect: Dialect::OpenaiChat,
-            template: None,
-            model: "tiny\x1b[2J".into(),
-            stream: true,
-            force_length: true,
-            return_token_ids: false,
-            continuous_usage: false,
-            headers: Vec::new(),
-            extra_body: serde_json::Map::new(),
-        },
-        load,
-        stop: Stop { requests: Some(100), duration_ns: None, warmup: Warmup::None, drain_ns: 0 },
-        content: Content {
-            input_tokens: 512,
-            output_tokens: 3,
-            tokenizer: Tokenizer::O200kBase,
-            tokenizer_chosen: false,
-        },
-        objectives: Objectives {
-            slo: vec![Objective {
-                text: "p95(ttft)<500ms".into(),
-                percentile: Percentile::Quantile(0.95),
-                metric: Metric::Ttft,
-                limit_ns: 500 * MS,
-                inclusive: false,
-            }],
-            goodput: Some(Goodput {
-                limits: vec![Limit { metric: Metric::Ttft, limit_ns: 150 * MS }],
-            }),
-            capped_is_miss: false,
-        },
-        client: Client::on(vec![0]),
-        limits: Limits::default(),
-        sizes: Sizes::default(),
-        seed: 7,
-    }
+    let objectives = Objectives {
+        slo: vec![Objective {
+            text: "p95(ttft)<500ms".into(),
+            percentile: Percentile::Quantile(0.95),
+            metric: Metric::Ttft,
+            limit_ns: 500 * MS,
+            inclusive: false,
+        }],
+        goodput: Some(Goodput { limits: vec![Limit { metric: Metric::Ttft, limit_ns: 150 * MS }] }),
+        capped_is_miss: false,
+    };
+    let target = Target::chat(server("http://127.0.0.1:8000"), "tiny\x1b[2J");
+    let content = Content::of_lengths(512, 3);
+    let plain = Workload::plain(target, load, Stop::after(100), content, Client::on(vec![0]));
+    Workload { objectives, seed: 7, ..plain }
 }
 
 fn facts() -> Facts {
@@ -79,6 +54,7 @@ fn facts() -> Facts {
     let mut facts = Facts {
         start_monotonic_ns: 1,
         start_realtime_ns: 2,
+        load_start: 0,
         window_start: 0,
         window_end: 12_000 * MS,
         window_by_requests: true,
@@ -141,6 +117,8 @@ fn row(index: u64, wait: u64) -> Row {
         done: at(141),
         input_tokens: Some(512),
         client_input_tokens: Some(512),
+        cached_tokens: None,
+        ideal_cached_tokens: None,
         output_tokens: Some(3),
         output_source: Some(TokenSource::Usage),
         client_output_tokens: None,
@@ -179,8 +157,7 @@ fn closed() -> Load {
 
 fn open() -> Load {
     Load::Open {
-        rate: 10.0,
-        arrival: Arrival::Poisson,
+        schedule: Schedule::Rate { rate: 10.0, arrival: Arrival::Poisson },
         max_in_flight: Some(4),
         overflow: Overflow::Drop,
     }
@@ -325,4 +302,50 @@ fn a_target_without_a_model_names_none() {
     asked.target.model.clear();
     let summary = summarize(&asked, &facts(), (0..100).map(|i| row(i, 0)));
     has(&report(&summary), &["http://127.0.0.1:8000/ (openai-chat)"]);
+}
+
+/// Two classes, of which one talks in turns, at a rate that changes.
+fn in_parts() -> Summary {
+    let mut asked = workload(Load::Open {
+        schedule: Schedule::Series {
+            series: "5@6s,5..20@6s".parse().unwrap(),
+            arrival: Arrival::Constant,
+        },
+        max_in_flight: None,
+        overflow: Overflow::Wait,
+    });
+    let class =
+        |name: &str, weight| Class { name: Some(name.to_owned()), weight, ..asked.mix[0].clone() };
+    let mix = vec![class("chat\x1b[2J with a very long name of its own", 3.0), class("b", 1.0)];
+    asked.mix = mix;
+    let mut facts = facts();
+    facts.tallies[0].classes = vec![ClassTally::default(), ClassTally::default()];
+    (facts.tallies[0].sessions_done, facts.tallies[0].turns_unsent) = (30, 7);
+    let rows = (0..100).map(|index| Row {
+        class: asked.mix[(index % 4 / 3) as usize].name.clone(),
+        session: Some(index / 2),
+        turn: Some((index % 2) as u32),
+        cached_tokens: Some(128),
+        ideal_cached_tokens: Some(256),
+        ..row(index, 0)
+    });
+    summarize(&asked, &facts, rows)
+}
+
+#[test]
+fn classes_turns_and_pieces_of_the_rate_have_tables_of_their_own() {
+    let report = report(&in_parts());
+    has(
+        &report,
+        &[
+            "2 classes: 75.00 % chat\\u{1b}[2J with a very long name of its own, 25.00 % b",
+            "conversations/s",
+            "sessions 50 begun in the window, 30 carried out to their end, 7 turns not sent",
+            "turn requests failed",
+            "1 50 0",
+            "stage rate offered",
+            "5.000 to 20.00",
+            "cache a perfect one would know 50.00 % of the input, answers report 25.00 %",
+        ],
+    );
 }

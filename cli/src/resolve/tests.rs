@@ -2,10 +2,13 @@
 
 use proptest::prelude::*;
 use tokclock_engine::run::locate;
-use tokclock_engine::workload::{Arrival, Overflow, Warmup};
+use tokclock_engine::workload::{Arrival, Overflow, Schedule, Warmup};
 
 use super::*;
 use crate::args::parse_options;
+use crate::config::ContentOptions;
+
+mod said;
 
 const CPUS: [usize; 4] = [0, 1, 2, 3];
 
@@ -19,8 +22,13 @@ fn of(draft: &Draft) -> Workload {
     draft.workload(&[server(draft)], "m")
 }
 
+/// Reads what a workload needs; no server is there to be asked.
+fn read(needed: &Needed<'_>) -> Result<Gathered, Failure> {
+    gather::gather(needed, None, None)
+}
+
 fn draft(options: &[&str]) -> Result<Draft, Failure> {
-    Draft::new(parse_options(options), &CPUS)
+    Draft::new(parse_options(options), &CPUS, &read)
 }
 
 fn workload(options: &[&str]) -> Workload {
@@ -28,7 +36,7 @@ fn workload(options: &[&str]) -> Workload {
 }
 
 fn refusal(options: &[&str]) -> String {
-    let failure = draft(options).unwrap_err();
+    let failure = draft(options).err().unwrap();
     assert_eq!(failure.code as u8, 2);
     assert!(!failure.message.contains('\n'), "{failure}");
     failure.message
@@ -40,7 +48,7 @@ fn again(draft: &Draft) -> Workload {
     let path = dir.path().join("run.toml");
     std::fs::write(&path, draft.run_toml("m").unwrap()).unwrap();
     let options = Options::read(&path).unwrap();
-    of(&Draft::new(options, &CPUS).unwrap())
+    of(&Draft::new(options, &CPUS, &read).unwrap())
 }
 
 #[test]
@@ -56,12 +64,8 @@ fn alone_it_means_8_users_and_200_requests() {
 fn a_rate_without_a_stop_rule_sends_200_requests() {
     let workload = workload(&["--rate", "5"]);
     assert_eq!(workload.stop.requests, Some(200));
-    let open = Load::Open {
-        rate: 5.0,
-        arrival: Arrival::Poisson,
-        max_in_flight: None,
-        overflow: Overflow::Wait,
-    };
+    let schedule = Schedule::Rate { rate: 5.0, arrival: Arrival::Poisson };
+    let open = Load::Open { schedule, max_in_flight: None, overflow: Overflow::Wait };
     assert_eq!(workload.load, open);
 }
 
@@ -104,7 +108,8 @@ fn contradictions_are_refused_with_what_to_do() {
         (&["--rate", "5", "--arrival", "gamma"], "needs --burstiness"),
         (&["--rate", "5", "--arrival", "gamma", "--burstiness", "0"], "out of range"),
         (&["--rate", "5", "--arrival", "uniform"], "poisson, constant or gamma"),
-        (&["--rate", "5", "--ramp", "1s"], "closed loop"),
+        (&["--rates", "5@2s", "--ramp", "1s"], "--rates says how rates rise"),
+        (&["--isl", "normal:512"], "--isl: "),
         (&["--rate", "0"], "above 0"),
         (&["--rate", "NaN"], "above 0"),
         (&["--rate", "inf"], "above 0"),
@@ -147,6 +152,11 @@ fn contradictions_are_refused_with_what_to_do() {
         (&["--api-key-env", "A", "--api-key-file", "b"], "keep one"),
         (&["not a url"], "http://host:8000"),
     ];
+    are_refused(cases);
+}
+
+/// Each list of options is refused with a message that holds the text beside it.
+fn are_refused(cases: &[(&[&str], &str)]) {
     for (options, expected) in cases {
         let message = refusal(options);
         assert!(message.contains(expected), "{options:?}: {message}");
@@ -211,6 +221,11 @@ fn run_toml_leads_to_the_same_workload() {
             "2",
         ],
     ];
+    lead_to_the_same(cases);
+}
+
+/// Each list of options leads to the same workload as what is saved of it.
+fn lead_to_the_same(cases: &[&[&str]]) {
     for options in cases {
         let draft = draft(options).unwrap();
         assert_eq!(of(&draft), again(&draft), "{options:?}");
@@ -279,8 +294,9 @@ fn embeddings_neither_stream_nor_have_an_output() {
     let draft = draft(&options).unwrap();
     assert!(draft.notes.iter().any(|note| note.contains("--osl is ignored")));
     let workload = of(&draft);
-    assert_eq!((workload.target.stream, workload.content.output_tokens), (false, 0));
-    assert_eq!(draft.options().osl, None);
+    assert!(!workload.target.stream);
+    assert_eq!(workload.mix[0].content.lengths.means().1, 0.0);
+    assert_eq!(draft.options().content.osl, None);
 }
 
 #[test]
@@ -371,11 +387,11 @@ proptest! {
             requests,
             seed: Some(seed),
             drain: Some(Span::from_ns(drain_ns)),
-            isl: Some(Length(isl)),
+            content: ContentOptions { isl: Some(isl.into()), ..ContentOptions::default() },
             max_error_rate: Some(share.to_string().parse().unwrap()),
             ..Options::default()
         };
-        let draft = Draft::new(options, &CPUS).unwrap();
+        let draft = Draft::new(options, &CPUS, &read).unwrap();
         prop_assert_eq!(of(&draft), again(&draft));
     }
 }
