@@ -11,18 +11,19 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
 use tokclock_benches::answers::{Wire, mix};
+use tokclock_benches::feeding::{Feeding, GOAL_PER_S};
 use tokclock_benches::figures::best_ns;
 use tokclock_benches::load::{Carried, carry_out, workload};
 use tokclock_benches::simulator::{Simulator, serve_if_asked};
 use tokclock_engine::clock::RunClock;
 use tokclock_engine::measure::summarize;
-use tokclock_engine::plan::Plan;
+use tokclock_engine::plan::{Materials, Plan};
 use tokclock_engine::record::{
     Chunk, Outcome, Pooled, ReadNote, Recorder, RecorderSetup, Settled, Window, WriterRings,
     histogram, rings,
 };
 use tokclock_engine::run::cpus;
-use tokclock_engine::workload::{Arrival, Load, Overflow, Stop, Warmup, Workload};
+use tokclock_engine::workload::{Arrival, LengthLaw, Load, Overflow, Schedule, Stop, Workload};
 use tokclock_parser::dialect::Dialect;
 use tokclock_sim::Settings;
 
@@ -57,6 +58,7 @@ fn main() {
     });
     let table = Table { unit: unit.join().unwrap() };
     bodies(&table, &workload);
+    feeding(&workload);
     paced(&table, &workload);
     drop(server);
 }
@@ -148,20 +150,17 @@ fn parser(table: &Table) {
     table.line("parser: an event among others in a read", best_ns(events, 400, || pass(65_536)));
 }
 
-fn stop(requests: u64) -> Stop {
-    Stop { requests: Some(requests), duration_ns: None, warmup: Warmup::None, drain_ns: 0 }
-}
-
 fn new_recorder() -> (Recorder, WriterRings) {
     let (reactor, writer) = rings(2_048);
     let setup = RecorderSetup {
         reactor: 0,
         cpu: 0,
         start_realtime_ns: 0,
-        window: Arc::new(Window::new(&stop(1), 0)),
+        window: Arc::new(Window::new(&Stop::after(1), 0, false)),
         keep_chunks: false,
         seed: 1,
         ramp_end: 0,
+        classes: 1,
     };
     (Recorder::new(setup, reactor), writer)
 }
@@ -238,17 +237,30 @@ fn seconds(table: &Table) {
 fn bodies(table: &Table, workload: &Workload) {
     for tokens in [32, 512] {
         let mut workload = workload.clone();
-        workload.content.input_tokens = tokens;
-        let plan = Plan::new(&workload, "bench").unwrap();
+        workload.mix[0].content.lengths = LengthLaw::constant(tokens, 1);
+        let plan = Plan::new(&workload, &Materials::default(), "bench").unwrap();
         let mut bytes = Vec::new();
         let render = || {
             for index in 0..100 {
                 bytes.clear();
-                black_box(plan.render(index, &mut bytes));
+                black_box(plan.render(index, &mut bytes).unwrap());
             }
         };
         let name = format!("feeder: rendering a request of {tokens} input tokens");
         table.line(&name, best_ns(100, 200, render));
+    }
+}
+
+/// How many requests of 512 input tokens one thread writes, against what it is to write at least.
+fn feeding(workload: &Workload) {
+    const REQUESTS: u64 = 500;
+    for mut feeding in Feeding::all(workload).unwrap() {
+        let ns = best_ns(REQUESTS, 40, || {
+            black_box(feeding.write(REQUESTS).unwrap());
+        });
+        let per_s = 1e9 / ns;
+        let name = format!("feeder: 512 tokens from {}", feeding.name);
+        println!("{name:<58} {per_s:>8.0}/s   {:>8.3} of 10,000/s", per_s / GOAL_PER_S);
     }
 }
 
@@ -260,7 +272,8 @@ fn paced(table: &Table, workload: &Workload) {
     for (rate, requests) in [(10_000, 20_000), (1_000, 3_000)] {
         let (arrival, overflow) = (Arrival::Poisson, Overflow::Wait);
         let rate_per_s = f64::from(rate);
-        let load = Load::Open { rate: rate_per_s, arrival, max_in_flight: None, overflow };
+        let schedule = Schedule::Rate { rate: rate_per_s, arrival };
+        let load = Load::Open { schedule, max_in_flight: None, overflow };
         let workload = Workload { load, stop: stop_with(workload, requests), ..workload.clone() };
         let open = carry_out(&workload).unwrap();
         let name = format!("reactor: a request of an open loop, {rate}/s");

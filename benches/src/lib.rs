@@ -5,10 +5,12 @@
 //! | [`nothing`] | a client that parses nothing: the floor that the engine is held against |
 //! | [`simulator`] | the simulated server as a process of its own, on a core of its own |
 //! | [`load`] | load points, carried out by the engine |
+//! | [`feeding`] | loads whose requests are written, by where their prompts come from |
 //! | [`answers`] | answers as servers write them, for the parser |
 //! | [`figures`] | medians, and the fastest of many passes |
 
 pub mod answers;
+pub mod feeding;
 pub mod figures;
 pub mod load;
 pub mod nothing;

@@ -7,15 +7,12 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 use tokclock_engine::measure::Facts;
-use tokclock_engine::plan::Plan;
+use tokclock_engine::plan::{Materials, Plan};
 use tokclock_engine::record::{Outcome, Row, read_rows};
 use tokclock_engine::run::{
     Control, Progress, REQUESTS_FILE, Setup, Way, check, cpus, locate, run,
 };
-use tokclock_engine::workload::{
-    Client, Content, Dialect, Limits, Load, Objectives, Sizes, Stop, Target, Tls, Tokenizer,
-    Warmup, Workload,
-};
+use tokclock_engine::workload::{Client, Content, Dialect, Load, Stop, Target, Workload};
 
 use crate::simulator::own_cpu_ns;
 
@@ -47,39 +44,14 @@ pub fn workload(
     tokens: u32,
 ) -> Result<Workload, Box<dyn Error>> {
     let located = locate(&format!("http://{address}"), Dialect::OpenaiChat, &Way::default())?;
-    Ok(Workload {
-        target: Target {
-            endpoints: vec![located.endpoint],
-            tls: Tls::default(),
-            dialect: Dialect::OpenaiChat,
-            template: None,
-            model: "sim".to_owned(),
-            stream: true,
-            force_length: true,
-            return_token_ids: false,
-            continuous_usage: false,
-            headers: Vec::new(),
-            extra_body: serde_json::Map::new(),
-        },
+    let stop = Stop { drain_ns: DRAIN_NS, ..Stop::after(requests) };
+    Ok(Workload::plain(
+        Target::chat(located.endpoint, "sim"),
         load,
-        stop: Stop {
-            requests: Some(requests),
-            duration_ns: None,
-            warmup: Warmup::None,
-            drain_ns: DRAIN_NS,
-        },
-        content: Content {
-            input_tokens: INPUT_TOKENS,
-            output_tokens: tokens,
-            tokenizer: Tokenizer::O200kBase,
-            tokenizer_chosen: false,
-        },
-        objectives: Objectives::default(),
-        client: Client::on(vec![cpus().len().saturating_sub(1)]),
-        limits: Limits::default(),
-        sizes: Sizes::default(),
-        seed: 1,
-    })
+        stop,
+        Content::of_lengths(INPUT_TOKENS, tokens),
+        Client::on(vec![cpus().len().saturating_sub(1)]),
+    ))
 }
 
 /// A request of `workload` as it goes on the wire, for clients that send it unchanged.
@@ -88,7 +60,7 @@ pub fn workload(
 /// If the workload cannot be carried out.
 pub fn request(workload: &Workload) -> Result<Vec<u8>, Box<dyn Error>> {
     let mut bytes = Vec::new();
-    Plan::new(workload, "bench")?.render(0, &mut bytes);
+    Plan::new(workload, &Materials::default(), "bench")?.render(0, &mut bytes)?;
     Ok(bytes)
 }
 
@@ -98,13 +70,18 @@ pub fn request(workload: &Workload) -> Result<Vec<u8>, Box<dyn Error>> {
 /// If it cannot be, or if an answer is not as long as was asked for.
 pub fn carry_out(workload: &Workload) -> Result<Carried, Box<dyn Error>> {
     let dir = TempDir::new()?;
-    let setup = Setup { out_dir: dir.path().to_owned(), run_id: "bench".to_owned(), resolve_ns: 0 };
+    let setup = Setup {
+        out_dir: dir.path().to_owned(),
+        run_id: "bench".to_owned(),
+        resolve_ns: 0,
+        materials: Materials::default(),
+    };
     check(workload)?;
     let cpu = own_cpu_ns();
     let facts = run(workload, &setup, &Arc::new(Control::new()), &Progress::new())?;
     let process_cpu_ns = own_cpu_ns() - cpu;
     let rows = rows(&dir.path().join(REQUESTS_FILE))?;
-    let tokens = workload.content.output_tokens;
+    let tokens = output_tokens(workload);
     let whole = |row: &&Row| {
         row.outcome == Outcome::Ok
             && row.events == tokens
@@ -115,6 +92,11 @@ pub fn carry_out(workload: &Workload) -> Result<Carried, Box<dyn Error>> {
         return Err(format!("{ok} whole answers in {} of {asked:?} requests", rows.len()).into());
     }
     Ok(Carried { facts, rows, process_cpu_ns })
+}
+
+/// Output tokens of every request: their law is a constant.
+fn output_tokens(workload: &Workload) -> u32 {
+    workload.mix.first().map_or(0, |class| class.content.lengths.means().1 as u32)
 }
 
 fn rows(path: &Path) -> Result<Vec<Row>, Box<dyn Error>> {

@@ -6,6 +6,7 @@
 //! - `answers`: `[{file, pieces: [[ms, up to which byte], ...], end: [ms or null, how]}]`, for one
 //!   request after the other, and `connection`, for [`Manners`]: what a [`Replay`] needs;
 //! - `records`: a file of finished requests, for what is computed from them;
+//! - `data`: a file of requests to be sent;
 //! - `client`: how the load is set;
 //! - `expected`: what must hold. Times are ms since the server had read the whole request, so they
 //!   name the pieces of `answers`: a test compares with the moment when that piece really left;
@@ -37,6 +38,7 @@ pub struct Case {
     pub expected: Value,
     in_other_dialects: Value,
     records: Option<String>,
+    data: Option<String>,
 }
 
 impl Case {
@@ -66,6 +68,7 @@ impl Case {
             expected: line["expected"].clone(),
             in_other_dialects: line["in_other_dialects"].clone(),
             records: line["records"].as_str().map(str::to_owned),
+            data: line["data"].as_str().map(str::to_owned),
         }
     }
 
@@ -93,6 +96,13 @@ impl Case {
     #[must_use]
     pub fn serve(&self) -> Replay {
         Replay::start(self.scripts.clone(), self.manners)
+    }
+
+    /// The file of requests to be sent.
+    #[must_use]
+    pub fn data(&self) -> PathBuf {
+        let name = self.data.as_ref().unwrap_or_else(|| panic!("{} has no data", self.id));
+        folder().join(name)
     }
 
     /// The finished requests of the case.

@@ -13,11 +13,12 @@ use std::thread::JoinHandle;
 
 use tempfile::TempDir;
 use tokclock_engine::measure::Facts;
+use tokclock_engine::plan::{Materials, tokens};
 use tokclock_engine::record::{Row, read_rows};
 use tokclock_engine::run::{Control, Progress, Setup, Way, locate, run, settle_paths};
 use tokclock_engine::workload::{
-    Client, Content, Dialect, Limits, Load, Objectives, Overflow, Sizes, Stop, Target, Template,
-    Tls, Tokenizer, Warmup, Workload,
+    Arrival, Client, Content, Dialect, LengthLaw, Load, Overflow, Schedule, Stop, Target, Template,
+    Workload,
 };
 use tokclock_sim::{Law, Report, Server, Settings};
 
@@ -39,19 +40,24 @@ pub fn closed(users: u64) -> Load {
 /// A Poisson open loop.
 #[must_use]
 pub fn poisson(rate: f64, max_in_flight: Option<u64>, overflow: Overflow) -> Load {
-    let arrival = tokclock_engine::workload::Arrival::Poisson;
-    Load::Open { rate, arrival, max_in_flight, overflow }
+    at_rate(rate, Arrival::Poisson, max_in_flight, overflow)
+}
+
+/// An open loop at one rate.
+#[must_use]
+pub fn at_rate(
+    rate: f64,
+    arrival: Arrival,
+    max_in_flight: Option<u64>,
+    overflow: Overflow,
+) -> Load {
+    Load::Open { schedule: Schedule::Rate { rate, arrival }, max_in_flight, overflow }
 }
 
 /// Stop after so many requests.
 #[must_use]
 pub fn requests(requests: u64) -> Stop {
-    Stop {
-        requests: Some(requests),
-        duration_ns: None,
-        warmup: Warmup::None,
-        drain_ns: 10_000 * MS,
-    }
+    Stop { drain_ns: 10_000 * MS, ..Stop::after(requests) }
 }
 
 /// A load point against `address` with 8 output tokens and all output events kept.
@@ -59,34 +65,14 @@ pub fn requests(requests: u64) -> Stop {
 pub fn workload(address: SocketAddr, load: Load, stop: Stop) -> Workload {
     let located =
         locate(&format!("http://{address}"), Dialect::OpenaiChat, &Way::default()).unwrap();
-    Workload {
-        target: Target {
-            endpoints: vec![located.endpoint],
-            tls: Tls::default(),
-            dialect: Dialect::OpenaiChat,
-            template: None,
-            model: "sim".to_owned(),
-            stream: true,
-            force_length: true,
-            return_token_ids: false,
-            continuous_usage: false,
-            headers: Vec::new(),
-            extra_body: serde_json::Map::new(),
-        },
-        load,
-        stop,
-        content: Content {
-            input_tokens: 16,
-            output_tokens: 8,
-            tokenizer: Tokenizer::O200kBase,
-            tokenizer_chosen: false,
-        },
-        objectives: Objectives::default(),
-        client: Client { keep_chunks: true, ..Client::on(vec![0]) },
-        limits: Limits::default(),
-        sizes: Sizes::default(),
-        seed: 7,
-    }
+    let client = Client { keep_chunks: true, ..Client::on(vec![0]) };
+    let target = Target::chat(located.endpoint, "sim");
+    Workload { seed: 7, ..Workload::plain(target, load, stop, Content::of_lengths(16, 8), client) }
+}
+
+/// Makes all its requests so long, in tokens.
+pub fn set_lengths(workload: &mut Workload, input: u32, output: u32) {
+    workload.mix[0].content.lengths = LengthLaw::constant(input, output);
 }
 
 /// Makes it speak `dialect` with the same server; `template` says how, where that is one.
@@ -138,8 +124,23 @@ pub fn carry_out(workload: &Workload) -> Ran {
 /// Carries out `workload` under `control`.
 #[must_use]
 pub fn carry_out_under(workload: &Workload, control: &Arc<Control>) -> Ran {
+    carry_out_with(workload, materials(workload), control)
+}
+
+/// What `workload` needs besides, where its tokenizer is all that it names.
+#[must_use]
+pub fn materials(workload: &Workload) -> Materials {
+    let chosen = workload.text.tokenizer_chosen;
+    let tokens = chosen.then(|| tokens::load(&workload.text.tokenizer, None).unwrap());
+    Materials { tokens, ..Materials::default() }
+}
+
+/// Carries out `workload` under `control`, with what it needs besides.
+#[must_use]
+pub fn carry_out_with(workload: &Workload, materials: Materials, control: &Arc<Control>) -> Ran {
     let dir = TempDir::new().unwrap();
-    let setup = Setup { out_dir: dir.path().to_owned(), run_id: "test".to_owned(), resolve_ns: 0 };
+    let out_dir = dir.path().to_owned();
+    let setup = Setup { out_dir, run_id: "test".to_owned(), resolve_ns: 0, materials };
     let facts = run(workload, &setup, control, &Progress::new()).unwrap();
     let mut rows = rows(dir.path());
     rows.sort_by_key(|row| row.index);

@@ -12,12 +12,13 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
+use tokclock_engine::plan::Materials;
 use tokclock_engine::run::{Control, Progress, Setup, run};
 use tokclock_sim::{Law, Server, Settings};
 use tokclock_tests::tls::{Authority, VERSIONS, tls_server};
 use tokclock_tests::{
-    MS, STREAM_HEAD, Sim, carry_out, closed, event, read_request, requests, settings, token,
-    workload,
+    MS, STREAM_HEAD, Sim, carry_out, closed, event, read_request, requests, set_lengths, settings,
+    token, workload,
 };
 
 /// Held while allocations are counted: the counter is one for all.
@@ -83,7 +84,7 @@ static ALLOCATOR: Counting = Counting;
 fn allocations(tokens: u32) -> (u64, u64) {
     let sim = Sim::start(Settings { itl: Law::Constant(MS / 5), ..settings() });
     let mut load = workload(sim.address(), closed(4), requests(40));
-    load.content.output_tokens = tokens;
+    set_lengths(&mut load, 16, tokens);
     load.client.keep_chunks = false;
     let before = ON_REACTORS.load(Relaxed);
     let ran = carry_out(&load);
@@ -125,7 +126,7 @@ fn allocations_over_tls(tokens: usize) -> (u64, u64) {
     let mut load = workload(address, closed(4), requests(40));
     load.target.endpoints[0].tls = true;
     load.target.tls.roots = Some(authority.file());
-    load.content.output_tokens = tokens as u32;
+    set_lengths(&mut load, 16, tokens as u32);
     load.client.keep_chunks = false;
     let before = ON_REACTORS.load(Relaxed);
     let ran = carry_out(&load);
@@ -152,10 +153,15 @@ fn over_tls_a_chunk_costs_what_its_record_costs() {
 /// The most bytes that a load of so many requests had allocated at once, beyond those before it.
 fn peak_of(sim: &Server, number: u64) -> u64 {
     let mut load = workload(sim.address(), closed(32), requests(number));
-    load.content.output_tokens = 2;
+    set_lengths(&mut load, 16, 2);
     load.client.keep_chunks = false;
     let dir = tempfile::TempDir::new().unwrap();
-    let setup = Setup { out_dir: dir.path().to_owned(), run_id: "test".to_owned(), resolve_ns: 0 };
+    let setup = Setup {
+        out_dir: dir.path().to_owned(),
+        run_id: "test".to_owned(),
+        resolve_ns: 0,
+        materials: Materials::default(),
+    };
     let before = LIVE.load(Relaxed);
     PEAK.store(before, Relaxed);
     let facts = run(&load, &setup, &Arc::new(Control::new()), &Progress::new()).unwrap();

@@ -9,10 +9,10 @@ use std::net::SocketAddr;
 use serde_json::{Value, json};
 use tokclock_engine::measure::{ReasonKind, Request, Summary, summarize};
 use tokclock_engine::record::Row;
-use tokclock_engine::workload::{Arrival, Dialect, Load, Overflow, Retries, Workload};
+use tokclock_engine::workload::{Arrival, Dialect, Overflow, Retries, Workload};
 use tokclock_tests::cases::Case;
 use tokclock_tests::replay::{Asked, EARLY_NS, Log};
-use tokclock_tests::{MS, Ran, carry_out, closed, requests, speak, workload};
+use tokclock_tests::{MS, Ran, at_rate, carry_out, closed, requests, speak, workload};
 
 /// What is expected of each of these is looked for where events are read one by one.
 const SEEN_IN_EVENTS: [&str; 2] = ["saw_done", "tool_calls"];
@@ -34,8 +34,8 @@ each! {
 #[test]
 fn every_recorded_answer_is_tested() {
     let kept = Case::all().into_iter().filter(|case| !case.scripts.is_empty());
-    // Load cases serve an answer too; they look at the load and not at it.
-    let ids = kept.map(|case| case.id.to_lowercase()).filter(|id| !id.starts_with('l'));
+    // Cases of load and data serve an answer too; they do not look at it.
+    let ids = kept.map(|case| case.id.to_lowercase()).filter(|id| !id.starts_with(['l', 'd']));
     assert_eq!(ids.collect::<BTreeSet<_>>(), LISTED.iter().map(|&id| id.to_owned()).collect());
 }
 
@@ -45,7 +45,7 @@ fn m007_with_a_tokenizer_the_tokens_of_a_chunk_share_its_gap() {
     let case = Case::named("M007");
     let server = case.serve();
     let mut load = load_of(&case, server.address());
-    load.content.tokenizer_chosen = true;
+    load.text.tokenizer_chosen = true;
     let ran = carry_out(&load);
     let _ = server.stop();
     for row in &ran.rows {
@@ -151,12 +151,8 @@ fn load_of(case: &Case, address: SocketAddr) -> Workload {
     if let Some(think_ms) = case.client["think_time_ms"].as_u64() {
         // Arrivals as far apart as the answer and the pause after it.
         let answer_ms = case.scripts[0].pieces.last().map_or(0, |piece| piece.0);
-        load.load = Load::Open {
-            rate: 1e3 / (think_ms + answer_ms) as f64,
-            arrival: Arrival::Constant,
-            max_in_flight: None,
-            overflow: Overflow::Wait,
-        };
+        let rate = 1e3 / (think_ms + answer_ms) as f64;
+        load.load = at_rate(rate, Arrival::Constant, None, Overflow::Wait);
     }
     load.client.keep_text = true;
     // A request that never ends must not keep the test.

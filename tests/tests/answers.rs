@@ -58,7 +58,7 @@ fn without_usage_events_are_counted_or_the_text_if_a_tokenizer_was_named() {
     let summary = summarize(&load, &ran.facts, ran.rows);
     assert!(summary.tokens.note.is_some(), "the report says that it is an event count");
 
-    let (_, ran) = against(silent(), |load| load.content.tokenizer_chosen = true);
+    let (_, ran) = against(silent(), |load| load.text.tokenizer_chosen = true);
     for row in &ran.rows {
         assert_eq!((row.output_tokens, row.output_source), (Some(8), Some(TokenSource::Client)));
         let chunks: Vec<u32> = row.chunks.as_ref().unwrap().iter().map(|chunk| chunk.1).collect();
@@ -68,7 +68,7 @@ fn without_usage_events_are_counted_or_the_text_if_a_tokenizer_was_named() {
 
 #[test]
 fn a_chosen_tokenizer_is_set_beside_the_servers_count() {
-    let (load, ran) = against(settings(), |load| load.content.tokenizer_chosen = true);
+    let (load, ran) = against(settings(), |load| load.text.tokenizer_chosen = true);
     let summary = summarize(&load, &ran.facts, ran.rows);
     assert_eq!((summary.tokens.server_count, summary.tokens.client_count), (Some(96), Some(96)));
 }

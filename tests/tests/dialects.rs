@@ -171,7 +171,7 @@ fn asks(api: &Api, asked: &Asked, load: &Workload, stream: bool) {
     assert_eq!(asked.header("accept"), Some(accept));
     let body: Value = serde_json::from_slice(&asked.body).unwrap();
     let prompt = body.pointer(api.prompt).and_then(Value::as_str).unwrap();
-    assert!(prompt.len() > load.content.input_tokens as usize, "{prompt:?}");
+    assert!(prompt.len() > load.mix[0].content.lengths.means().0 as usize, "{prompt:?}");
     for (place, value) in &api.says {
         assert_eq!(body.pointer(place), Some(value), "{place} in {body}");
     }

@@ -11,7 +11,7 @@ use tokclock_engine::record::{ErrorClass, Outcome};
 use tokclock_engine::workload::{Limits, Workload};
 use tokclock_tests::{
     MS, Ran, STREAM_HEAD, carry_out, closed, odd_server, open_answer, read_request, requests,
-    short_answer, token, workload,
+    set_lengths, short_answer, token, workload,
 };
 
 /// Runs against a server that answers every request on every connection with `answer`, then closes
@@ -168,7 +168,7 @@ fn a_request_larger_than_the_socket_takes_at_once_arrives_whole() {
         }
     });
     let mut load = workload(address, closed(1), requests(1));
-    load.content.input_tokens = 1_000_000;
+    set_lengths(&mut load, 1_000_000, 8);
     let ran = carry_out(&load);
     let _ = TcpStream::connect(address);
     server.join().unwrap();

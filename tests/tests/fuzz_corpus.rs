@@ -79,3 +79,8 @@ fn every_seed_of_a_dialect_holds() {
 fn every_seed_of_a_described_dialect_holds() {
     replay("template", fuzz::template);
 }
+
+#[test]
+fn every_seed_of_a_data_set_holds() {
+    replay("data", fuzz::data);
+}

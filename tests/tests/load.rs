@@ -9,7 +9,8 @@ use tokclock_engine::run::Control;
 use tokclock_engine::workload::{Overflow, Stop, Warmup};
 use tokclock_sim::{Law, Settings};
 use tokclock_tests::{
-    MS, Sim, carry_out, carry_out_under, closed, on_reactors, poisson, requests, settings, workload,
+    MS, Sim, carry_out, carry_out_under, closed, on_reactors, poisson, requests, set_lengths,
+    settings, workload,
 };
 
 #[test]
@@ -168,6 +169,7 @@ fn a_run_by_time_ends_in_time_and_its_rest_is_cancelled_without_failure() {
     let stop = Stop {
         requests: None,
         duration_ns: Some(300 * MS),
+        sessions: None,
         warmup: Warmup::None,
         drain_ns: 100 * MS,
     };
@@ -191,10 +193,15 @@ fn tokens_of_requests_that_were_cut_count_where_they_arrived() {
         ..settings()
     };
     let sim = Sim::start(settings);
-    let stop =
-        Stop { requests: None, duration_ns: Some(500 * MS), warmup: Warmup::None, drain_ns: 0 };
+    let stop = Stop {
+        requests: None,
+        duration_ns: Some(500 * MS),
+        sessions: None,
+        warmup: Warmup::None,
+        drain_ns: 0,
+    };
     let mut load = workload(sim.address(), closed(2), stop);
-    load.content.output_tokens = 10_000;
+    set_lengths(&mut load, 16, 10_000);
     let ran = carry_out(&load);
     let (_, truth) = sim.stop();
     let end = ran.facts.start_monotonic_ns + ran.facts.window_end;

@@ -6,10 +6,12 @@ use serde_json::Value;
 use tokclock_engine::measure::{ReasonKind, summarize};
 use tokclock_engine::plan::arrival::Gaps;
 use tokclock_engine::record::{ErrorClass, Outcome, Row, WaitCause};
-use tokclock_engine::workload::{Arrival, Load, Overflow, Retries, Stop, Warmup};
+use tokclock_engine::workload::{Arrival, Overflow, Retries, Stop, Warmup};
 use tokclock_tests::cases::{Case, paced};
 use tokclock_tests::replay::{Manners, Replay, Script};
-use tokclock_tests::{MS, carry_out, closed, requests, short_answer, workload};
+use tokclock_tests::{
+    MS, at_rate, carry_out, closed, requests, set_lengths, short_answer, workload,
+};
 
 fn serve(script: Script) -> Replay {
     Replay::start(vec![script], Manners::default())
@@ -51,12 +53,7 @@ fn l001_an_open_loop_does_not_drift() {
 
     // A part of it over a socket: requests come as late at the end as they did at the beginning.
     let server = serve(Script::at_once(short_answer(), 0));
-    let load = Load::Open {
-        rate,
-        arrival: Arrival::Poisson,
-        max_in_flight: None,
-        overflow: Overflow::Wait,
-    };
+    let load = at_rate(rate, Arrival::Poisson, None, Overflow::Wait);
     let ran = carry_out(&workload(server.address(), load, requests(500)));
     let log = server.stop();
     assert_eq!(log.posts().count(), 500);
@@ -79,15 +76,13 @@ fn l001_an_open_loop_does_not_drift() {
 fn l003_what_waits_for_a_place_says_so_and_never_comes_as_more() {
     let Case { client, expected, .. } = Case::named("L003");
     let server = serve(Script::at_once(short_answer(), 500));
-    let load = Load::Open {
-        rate: client["rate"].as_f64().unwrap(),
-        arrival: Arrival::Constant,
-        max_in_flight: client["max_in_flight"].as_u64(),
-        overflow: Overflow::Wait,
-    };
+    let rate = client["rate"].as_f64().unwrap();
+    let most = client["max_in_flight"].as_u64();
+    let load = at_rate(rate, Arrival::Constant, most, Overflow::Wait);
     let stop = Stop {
         requests: None,
         duration_ns: Some(seconds(&client["duration_s"])),
+        sessions: None,
         warmup: Warmup::None,
         drain_ns: seconds(&client["drain_s"]),
     };
@@ -130,11 +125,12 @@ fn l011_a_duration_is_kept_while_answers_go_on() {
     let stop = Stop {
         requests: None,
         duration_ns: Some(seconds(&client["duration_s"])),
+        sessions: None,
         warmup: Warmup::None,
         drain_ns: seconds(&client["grace_s"]),
     };
     let mut load = workload(server.address(), closed(count(&client["concurrency"])), stop);
-    load.content.output_tokens = 600;
+    set_lengths(&mut load, 16, 600);
     let ran = carry_out(&load);
     let log = server.stop();
     let wall = (ran.facts.end - ran.facts.window_start) as f64 / 1e9;

@@ -1,6 +1,7 @@
 //! Any cut of the bytes gives the same signals, and they are those of a slow plain decoder that has
 //! the whole response before it.
 
+#[expect(dead_code, reason = "what takes other inputs is tried elsewhere")]
 #[path = "../fuzz/src/lib.rs"]
 #[expect(unreachable_pub, reason = "a crate of its own when it is fuzzed")]
 mod fuzz;

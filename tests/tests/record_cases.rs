@@ -14,7 +14,7 @@ use tokclock_engine::workload::{
     Arrival, Goodput, Limit, Load, Metric, Overflow, Stop, Warmup, Workload,
 };
 use tokclock_tests::cases::Case;
-use tokclock_tests::{MS, closed, workload};
+use tokclock_tests::{MS, at_rate, closed, workload};
 
 /// What a case comes to, and what is expected of it.
 struct Judged {
@@ -67,12 +67,10 @@ impl Judged {
 
 fn load(case: &Case) -> Load {
     match case.client["rate"].as_f64() {
-        Some(rate) => Load::Open {
-            rate,
-            arrival: Arrival::Constant,
-            max_in_flight: case.client["max_in_flight"].as_u64(),
-            overflow: Overflow::Wait,
-        },
+        Some(rate) => {
+            let most = case.client["max_in_flight"].as_u64();
+            at_rate(rate, Arrival::Constant, most, Overflow::Wait)
+        }
         None => closed(10),
     }
 }
@@ -87,6 +85,7 @@ fn stop(case: &Case, records: &[Value]) -> Stop {
     Stop {
         requests: None,
         duration_ns: Some(window.unwrap_or(ends + 1) - first),
+        sessions: None,
         warmup: if warm > 0 { Warmup::Requests(warm) } else { Warmup::None },
         drain_ns: 0,
     }
@@ -98,7 +97,7 @@ fn ms(value: &Value) -> u64 {
 
 /// The records as if a reactor had carried them out.
 fn ran(stop: &Stop, records: &[Value]) -> (Facts, Vec<Row>) {
-    let window = Arc::new(Window::new(stop, 0));
+    let window = Arc::new(Window::new(stop, 0, false));
     let (reactor, mut writer) = rings(records.len());
     let setup = RecorderSetup {
         reactor: 0,
@@ -108,12 +107,13 @@ fn ran(stop: &Stop, records: &[Value]) -> (Facts, Vec<Row>) {
         keep_chunks: true,
         seed: 7,
         ramp_end: 0,
+        classes: 1,
     };
     let mut recorder = Recorder::new(setup, reactor);
     let mut end = 0;
     for (index, record) in records.iter().enumerate() {
         let mut settled = settled(index as u64, record);
-        settled.phase = window.phase(settled.index, settled.marks.dispatched);
+        settled.phase = window.begin(settled.index, settled.marks.dispatched).unwrap();
         recorder.started(settled.marks.write_start);
         recorder.tally().offered += u64::from(settled.phase == Phase::Measure);
         end = end.max(settled.marks.done);
@@ -128,6 +128,7 @@ fn ran(stop: &Stop, records: &[Value]) -> (Facts, Vec<Row>) {
     let facts = Facts {
         start_monotonic_ns: 0,
         start_realtime_ns: 0,
+        load_start: 0,
         window_start: window.start(),
         window_end: window.end(),
         window_by_requests: false,
@@ -193,6 +194,10 @@ struct Plain;
 impl Annotate for Plain {
     fn request_id(&self, index: u64) -> String {
         format!("r{index}")
+    }
+
+    fn class(&self, _: u16) -> Option<String> {
+        None
     }
 
     fn count(&self, _: &str) -> Option<u64> {

@@ -239,7 +239,7 @@ fn a_connection_that_closes_after_its_answer_costs_no_request() {
 fn a_wrong_usage_is_told_apart_by_a_count_of_our_own() {
     let _ = all_have("wrong-usage");
     let Rehearsed { ran, summary, .. } =
-        rehearse("wrong-usage=100%", settings(), |load| load.content.tokenizer_chosen = true);
+        rehearse("wrong-usage=100%", settings(), |load| load.text.tokenizer_chosen = true);
     for row in &ran.rows {
         assert_eq!((row.output_tokens, row.client_output_tokens), (Some(16), Some(8)));
     }
@@ -304,6 +304,7 @@ fn a_server_that_dies_ends_no_request_without_a_word() {
         let stop = Stop {
             requests: None,
             duration_ns: Some(800 * MS),
+            sessions: None,
             warmup: Warmup::None,
             drain_ns: 10_000 * MS,
         };

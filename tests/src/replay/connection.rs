@@ -13,7 +13,7 @@ use crate::MS;
 /// How often a thread that waits for bytes looks whether the server is to stop.
 const GLANCE: Duration = Duration::from_millis(50);
 /// What a GET is answered with: it needs no case.
-const MODELS: &str = r#"{"object":"list","data":[{"id":"sim","object":"model"}]}"#;
+const MODELS: &str = r#"{"object":"list","data":[{"id":"sim"},{"id":"granite"}]}"#;
 
 /// One connection and what has come on it.
 pub(super) struct Connection {
