@@ -14,6 +14,7 @@ use super::data::{Content, DataSet, Entry, Selection, Turn};
 use super::prompt::{Prompts, Text};
 use super::random::mix;
 use super::script::{Later, Script};
+use super::tokens::Tokens;
 use super::{Materials, Place, PlanError};
 use crate::workload::{CacheBust, Workload};
 
@@ -25,6 +26,8 @@ pub(super) struct Recorded {
     entries: Range<u64>,
     selection: Selection,
     prompts: Prompts,
+    /// Counts recorded answers, where the user chose a tokenizer.
+    tokens: Option<Arc<dyn Tokens>>,
     bust: CacheBust,
     run_key: u64,
 }
@@ -84,6 +87,7 @@ impl Recorded {
             entries,
             data,
             prompts,
+            tokens: materials.tokens.clone(),
             bust,
             run_key: hash(run_id.as_bytes()),
         })
@@ -276,7 +280,8 @@ impl Recorded {
         let answer = before.answer.as_ref().map(|answer| {
             let mut text = Vec::new();
             push_escaped(answer, &mut text);
-            (text, None)
+            let counted = self.tokens.as_ref().and_then(|tokens| tokens.count(answer).ok());
+            (text, counted.and_then(|tokens| u32::try_from(tokens).ok()))
         });
         let own = !turn.extra.is_empty() || turn.tools.is_some();
         let tools = turn.tools.as_ref().map(|tools| tools.get());

@@ -145,6 +145,23 @@ fn a_recorded_conversation_goes_on_with_the_history_asked_for() {
 }
 
 #[test]
+fn recorded_answers_count_as_input_where_there_is_a_tokenizer() {
+    let text = "{\"turns\":[{\"prompt\":\"one two\",\"input_tokens\":2,\
+                \"answer\":\"three four five\"},{\"prompt\":\"six\",\"input_tokens\":1}]}\n";
+    let second = |tokens| {
+        let mut made = sends(Format::Native, text);
+        made.1.tokens = tokens;
+        content(&mut made.0).conversation.history = History::Recorded;
+        let plan = of(&made);
+        let first = plan.render(0, &mut Vec::new()).unwrap();
+        let turn = plan.write_turn(first.script.unwrap(), b"live", Some(9), &mut Vec::new());
+        turn.unwrap().input_tokens
+    };
+    assert_eq!(second(Some(Arc::new(Embedded::O200kBase))), Some(2 + 3 + 1));
+    assert_eq!(second(None), None, "nothing is made up");
+}
+
+#[test]
 fn a_template_is_filled_with_recorded_prompts() {
     let mut made = sends(Format::Native, "{\"prompt\":\"say \\\"hi\\\"\",\"output_tokens\":3}");
     made.0.target.dialect = Dialect::Template;
