@@ -9,10 +9,9 @@ pub(crate) use options::Options;
 
 use std::path::Path;
 
-use clap::{Args as _, CommandFactory as _};
+use clap::Args as _;
 use serde::Deserialize;
 
-use crate::args::Cli;
 use crate::exit::Failure;
 use crate::secret;
 
@@ -125,22 +124,14 @@ where
 
 /// Refuses keys that are no options.
 fn check_keys(text: &str, table: &toml::Table) -> Result<(), String> {
-    let run = Cli::command();
-    let run = run.find_subcommand("run");
-    let options: Vec<&str> = run
-        .into_iter()
-        .flat_map(|run| run.get_arguments())
-        .filter_map(|one| one.get_long())
-        .collect();
+    let run = Options::augment_args(clap::Command::new("run"));
+    let options: Vec<&str> = run.get_arguments().filter_map(|one| one.get_long()).collect();
     let line = |key: &str| {
         let is_it = |line: &str| line.split('=').next().is_some_and(|name| name.trim() == key);
         text.lines().position(is_it).map_or(1, |line| line + 1)
     };
-    // What only a command line can say.
-    let typed = ["config", "json", "quiet", "baseline", "help", "version"];
     for key in table.keys() {
-        let known = key == "url" || options.contains(&key.as_str());
-        if !known || typed.contains(&key.as_str()) {
+        if key != "url" && !options.contains(&key.as_str()) {
             return Err(format!(
                 ":{}: unknown field `{key}`; the keys are the names of the options",
                 line(key)

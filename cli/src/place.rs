@@ -5,15 +5,14 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 
 use tokclock_engine::plan::tokens::Ask;
-use tokclock_engine::run::{self as engine, Asked, Located, ServerTokenizer, Way};
-use tokclock_engine::workload::{Class, Dialect, Tls};
+use tokclock_engine::run::{self as engine, Located, ServerTokenizer};
+use tokclock_engine::workload::{Class, Dialect};
 use tokclock_sim::{Law, Server, Settings};
 
-use crate::config::Options;
 use crate::cpus;
 use crate::exit::Failure;
 use crate::resolve::gather::{self, Gathered, Needed};
-use crate::resolve::{self, Api};
+use crate::resolve::{self, Reaching};
 
 /// Where a load goes.
 #[derive(Default)]
@@ -28,15 +27,6 @@ pub(crate) struct Reached {
     /// What they have, as far as they say.
     listed: Vec<String>,
     embedded: Option<Server>,
-}
-
-/// What it takes to reach them.
-#[derive(Clone, Copy)]
-pub(crate) struct Reaching<'a> {
-    pub(crate) options: &'a Options,
-    pub(crate) api: &'a Api,
-    pub(crate) way: &'a Way,
-    pub(crate) tls: &'a Tls,
 }
 
 impl Place {
@@ -106,17 +96,6 @@ impl Reached {
             resolve::model(dialect, Some(model), Ok(self.listed.clone()))?;
         }
         Ok(())
-    }
-}
-
-impl Reaching<'_> {
-    fn asked<'a>(&'a self, server: &'a Located) -> Asked<'a> {
-        Asked {
-            endpoint: &server.endpoint,
-            dialect: self.api.dialect,
-            headers: &self.api.headers,
-            tls: self.tls,
-        }
     }
 }
 

@@ -15,7 +15,7 @@ use std::hash::BuildHasher;
 use std::str::FromStr;
 
 use tokclock_engine::plan::Materials;
-use tokclock_engine::run::{Located, Way, settle_paths};
+use tokclock_engine::run::{Asked, Located, Way, settle_paths};
 use tokclock_engine::workload::{
     Class, Client, Close, DataSpec, Dialect, Limits, Load, Objectives, Sizes, Stamps, Stop, Target,
     Text, Threshold, Thresholds, Tls, Workload,
@@ -23,7 +23,6 @@ use tokclock_engine::workload::{
 
 use crate::config::Options;
 use crate::exit::Failure;
-use crate::place::Reaching;
 use crate::values::{CpuList, Deadline, Share, Span};
 use crate::{cpus, secret};
 use gather::{Gathered, Needed};
@@ -37,6 +36,27 @@ const TIMEOUT: Deadline = Deadline(Some(Span::from_ns(600_000_000_000)));
 const CONNECT_TIMEOUT: Deadline = Deadline(Some(Span::from_ns(10_000_000_000)));
 /// Largest seed: what every reader of TOML and JSON takes as it is.
 const SEED_MAX: u64 = (1 << 53) - 1;
+
+/// What it takes to reach the servers of a load.
+#[derive(Clone, Copy)]
+pub(crate) struct Reaching<'a> {
+    pub(crate) options: &'a Options,
+    pub(crate) api: &'a Api,
+    pub(crate) way: &'a Way,
+    pub(crate) tls: &'a Tls,
+}
+
+impl Reaching<'_> {
+    /// What it takes to ask one of them.
+    pub(crate) fn asked<'a>(&'a self, server: &'a Located) -> Asked<'a> {
+        Asked {
+            endpoint: &server.endpoint,
+            dialect: self.api.dialect,
+            headers: &self.api.headers,
+            tls: self.tls,
+        }
+    }
+}
 
 /// A run that has been thought through, all but the address and the model of the server.
 #[derive(Clone)]

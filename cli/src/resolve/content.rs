@@ -7,15 +7,11 @@ use tokclock_engine::workload::{
     Text, Tokenizer, Turns, UserContext,
 };
 
-use super::lengths::{is_synthetic, law, lengths};
+use super::lengths::{ISL, OSL, is_synthetic, law, lengths};
 use super::recording::data_spec;
 use crate::config::{ClassOptions, ContentOptions, Options};
 use crate::exit::Failure;
 
-/// Input tokens of a prompt unless `--isl` says otherwise.
-pub(super) const ISL: u32 = 128;
-/// Output tokens asked for unless `--osl` says otherwise: with these a first run takes seconds.
-pub(super) const OSL: u32 = 32;
 /// Classes of a load, at most: each has histograms of its own.
 const CLASSES_MAX: usize = 64;
 

@@ -3,10 +3,14 @@
 use tokclock_engine::workload::law::peers;
 use tokclock_engine::workload::{Dialect, Law, LengthLaw};
 
-use super::content::{ISL, OSL};
 use crate::config::ContentOptions;
 use crate::exit::Failure;
 use crate::values::LawText;
+
+/// Input tokens of a prompt unless `--isl` says otherwise.
+pub(super) const ISL: u32 = 128;
+/// Output tokens asked for unless `--osl` says otherwise: with these a first run takes seconds.
+pub(super) const OSL: u32 = 32;
 
 /// Whether `--data` describes synthetic requests, as GuideLLM has it.
 pub(super) fn is_synthetic(data: &str) -> bool {

@@ -1,8 +1,12 @@
 //! What is said in a request, piece by piece, ready to stand in its JSON: system prompt, messages or
 //! text, token ids.
 
-use super::members::{Shape, Way};
+use super::members::{Shape, System, Way};
 use super::push_escaped;
+
+/// Around the text of one message of the user's.
+const PLAIN_OPEN: &[u8] = br#"{"role":"user","content":""#;
+const PLAIN_CLOSE: &[u8] = br#""}"#;
 
 /// What a request says. Buffers are kept from request to request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -99,6 +103,55 @@ impl Dialogue {
     /// Forgets all but the system prompt.
     pub(crate) fn forget_said(&mut self) {
         self.said.clear();
+    }
+
+    /// Appends all of it: the value of the member, and what belongs behind it.
+    pub(super) fn write(&self, shape: Shape, out: &mut Vec<u8>) {
+        let Self { system, said, is_plain } = self;
+        match shape.way {
+            Way::Messages => self.write_messages(shape, out),
+            Way::Input if !is_plain => self.write_messages(shape, out),
+            Way::Ids => {
+                out.push(b'[');
+                out.extend_from_slice(said);
+                out.push(b']');
+            }
+            Way::Input => {
+                // One message of the user's is sent as its text alone.
+                let text = said.strip_prefix(PLAIN_OPEN).unwrap_or(said);
+                out.push(b'"');
+                out.extend_from_slice(text.strip_suffix(PLAIN_CLOSE).unwrap_or(text));
+                out.push(b'"');
+            }
+            Way::Text => {
+                let quote: &[u8] = if shape == Shape::TEMPLATE { b"" } else { b"\"" };
+                out.extend_from_slice(quote);
+                out.extend_from_slice(system);
+                if !system.is_empty() && !said.is_empty() {
+                    out.push(b' ');
+                }
+                out.extend_from_slice(said);
+                out.extend_from_slice(quote);
+            }
+        }
+        if let (System::Member(name), false) = (shape.system, system.is_empty()) {
+            out.extend_from_slice(b",\"");
+            out.extend_from_slice(name.as_bytes());
+            out.extend_from_slice(b"\":\"");
+            out.extend_from_slice(system);
+            out.push(b'"');
+        }
+    }
+
+    fn write_messages(&self, shape: Shape, out: &mut Vec<u8>) {
+        out.push(b'[');
+        if shape.system == System::Message && !self.system.is_empty() {
+            out.extend_from_slice(br#"{"role":"system","content":""#);
+            out.extend_from_slice(&self.system);
+            out.extend_from_slice(br#""},"#);
+        }
+        out.extend_from_slice(&self.said);
+        out.push(b']');
     }
 
     fn open(&mut self, shape: Shape, role: &str) {

@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 
-use super::dialogue::Dialogue;
 use crate::workload::{Dialect, Target};
 
 /// How what is said stands in a body.
@@ -13,7 +12,7 @@ pub(crate) struct Shape {
     /// As what.
     pub(super) way: Way,
     /// Where a system prompt stands.
-    system: System,
+    pub(super) system: System,
 }
 
 /// As what a prompt stands in its member.
@@ -29,8 +28,9 @@ pub(crate) enum Way {
     Ids,
 }
 
+/// Where a system prompt stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum System {
+pub(super) enum System {
     /// A message before the others.
     Message,
     /// A member of that name.
@@ -93,60 +93,7 @@ impl Shape {
     pub(crate) fn is_ids(self) -> bool {
         self.way == Way::Ids
     }
-
-    /// Appends what `dialogue` says: the value of the member, and what belongs behind it.
-    pub(super) fn write(self, dialogue: &Dialogue, out: &mut Vec<u8>) {
-        let Dialogue { system, said, is_plain } = dialogue;
-        match self.way {
-            Way::Messages => self.write_messages(dialogue, out),
-            Way::Input if !is_plain => self.write_messages(dialogue, out),
-            Way::Ids => {
-                out.push(b'[');
-                out.extend_from_slice(said);
-                out.push(b']');
-            }
-            Way::Input => {
-                // One message of the user's is sent as its text alone.
-                let text = said.strip_prefix(PLAIN_OPEN).unwrap_or(said);
-                out.push(b'"');
-                out.extend_from_slice(text.strip_suffix(PLAIN_CLOSE).unwrap_or(text));
-                out.push(b'"');
-            }
-            Way::Text => {
-                let quote: &[u8] = if self == Self::TEMPLATE { b"" } else { b"\"" };
-                out.extend_from_slice(quote);
-                out.extend_from_slice(system);
-                if !system.is_empty() && !said.is_empty() {
-                    out.push(b' ');
-                }
-                out.extend_from_slice(said);
-                out.extend_from_slice(quote);
-            }
-        }
-        if let (System::Member(name), false) = (self.system, system.is_empty()) {
-            out.extend_from_slice(b",\"");
-            out.extend_from_slice(name.as_bytes());
-            out.extend_from_slice(b"\":\"");
-            out.extend_from_slice(system);
-            out.push(b'"');
-        }
-    }
-
-    fn write_messages(self, dialogue: &Dialogue, out: &mut Vec<u8>) {
-        out.push(b'[');
-        if self.system == System::Message && !dialogue.system.is_empty() {
-            out.extend_from_slice(br#"{"role":"system","content":""#);
-            out.extend_from_slice(&dialogue.system);
-            out.extend_from_slice(br#""},"#);
-        }
-        out.extend_from_slice(&dialogue.said);
-        out.push(b']');
-    }
 }
-
-/// Around the text of one message of the user's.
-const PLAIN_OPEN: &[u8] = br#"{"role":"user","content":""#;
-const PLAIN_CLOSE: &[u8] = br#""}"#;
 
 /// The model as a body has it.
 pub(super) fn model(target: &Target, model: &str) -> Option<Value> {

@@ -111,7 +111,7 @@ impl Frame {
 
     /// Appends the body that says `dialogue` and asks for `output_tokens`.
     pub(super) fn write(&self, dialogue: &Dialogue, output_tokens: u32, out: &mut Vec<u8>) {
-        self.write_around(output_tokens, out, |out| self.shape.write(dialogue, out));
+        self.write_around(output_tokens, out, |out| dialogue.write(self.shape, out));
     }
 
     /// The same for whoever writes the value of the prompt's member by himself.
