@@ -12,12 +12,12 @@ const PLAIN_CLOSE: &[u8] = br#""}"#;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Dialogue {
     /// The system prompt: the inside of a JSON string. Empty: none.
-    pub(super) system: Vec<u8>,
+    system: Vec<u8>,
     /// Where messages are sent, the elements of their list; else the inside of a JSON string; with
     /// token ids the elements of their list.
-    pub(super) said: Vec<u8>,
+    said: Vec<u8>,
     /// It is one message, or one text, of the user's.
-    pub(super) is_plain: bool,
+    is_plain: bool,
 }
 
 impl Dialogue {
