@@ -34,16 +34,26 @@ pub(crate) struct Gathered {
 }
 
 /// What a load depends on.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Facts {
-    /// Entries of the recording, where the load is one alone.
-    pub(crate) entries: Option<u64>,
-    /// All of them have times.
-    pub(crate) has_times: bool,
+    /// The recording, where the load is one alone.
+    pub(crate) recording: Option<Arc<DataSet>>,
     /// Items are conversations.
     pub(crate) has_sessions: bool,
     /// Turns that they have on average.
     pub(crate) mean_turns: f64,
+}
+
+impl Facts {
+    /// Entries of the recording, where the load is one alone.
+    pub(crate) fn entries(&self) -> Option<u64> {
+        self.recording.as_ref().map(|data| data.len())
+    }
+
+    /// Whether all of them have times.
+    pub(crate) fn has_times(&self) -> bool {
+        self.recording.as_ref().is_some_and(|data| data.has_times())
+    }
 }
 
 impl Needed<'_> {
@@ -234,10 +244,5 @@ fn facts(mix: &[Class], data: &[Option<Arc<DataSet>>]) -> Facts {
         [Some(data)] => Some(data),
         _ => None,
     };
-    Facts {
-        entries: alone.map(|data| data.len()),
-        has_times: alone.is_some_and(|data| data.has_times()),
-        has_sessions: recorded || mean_turns > 0.0,
-        mean_turns,
-    }
+    Facts { recording: alone.cloned(), has_sessions: recorded || mean_turns > 0.0, mean_turns }
 }

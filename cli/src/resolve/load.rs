@@ -1,5 +1,6 @@
 //! When requests go and when they stop.
 
+use tokclock_engine::plan::replayed;
 use tokclock_engine::workload::{
     Arrival, Class, Load, Overflow, RateSeries, Replay, Schedule, Stop, Warmup,
 };
@@ -65,7 +66,7 @@ pub(super) fn resolve(
         notes.push(format!("{users} users for {requests} requests: {idle} of them never send"));
     }
     if let (Some(entries), Some(requests), false) =
-        (facts.entries, stop.requests, facts.has_sessions)
+        (facts.entries(), stop.requests, facts.has_sessions)
         && requests > entries
         && options.trace.is_none()
     {
@@ -81,7 +82,7 @@ pub(super) fn resolve(
 fn keep_times(options: &mut Options, facts: &Facts, notes: &mut Vec<String>) {
     let asked = options.rate.is_some() || options.rates.is_some() || options.concurrency.is_some();
     let in_order = options.content.data_order.as_deref().is_none_or(|order| order == "sequential");
-    if !facts.has_times || asked || options.trace.is_some() || !in_order {
+    if !facts.has_times() || asked || options.trace.is_some() || !in_order {
         return;
     }
     // That of a class is sent at the rate of all classes.
@@ -228,7 +229,7 @@ fn closed(options: &mut Options, facts: &Facts) -> Result<Load, Failure> {
         )));
     }
     // Fewer requests than users by default would be a contradiction of our own making.
-    let items = options.requests.or(options.sessions).or(facts.entries);
+    let items = options.requests.or(options.sessions).or(facts.entries());
     let default = USERS.min(items.unwrap_or(USERS)).max(1);
     let users = *options.concurrency.get_or_insert(default);
     within("--concurrency", Some(users), USERS_MAX)?;
@@ -291,16 +292,21 @@ fn stop(options: &mut Options, load: &Load, facts: &Facts) -> Result<Stop, Failu
 /// When a load ends for which nothing was said: a recording once, a series of rates to its end, else
 /// after a few hundred requests.
 fn default_stop(options: &mut Options, load: &Load, facts: &Facts) {
-    let loops = options.trace_loops.unwrap_or(1);
     if let Load::Open { schedule: Schedule::Series { series, .. }, .. } = load
         && let Some(length) = series.duration_ns()
     {
         options.duration = Some(Span::from_ns(length));
         return;
     }
-    let requests = match (load, facts.entries) {
+    let requests = match (load, facts.entries()) {
         (_, Some(entries)) => {
-            let all = entries.saturating_mul(loops).max(1);
+            let all = match load {
+                Load::Open { schedule: Schedule::Replay(replay), .. } => {
+                    played(facts, replay).saturating_mul(replay.loops)
+                }
+                _ => entries,
+            };
+            let all = all.max(1);
             if facts.has_sessions {
                 options.sessions = Some(all);
             } else {
@@ -317,6 +323,14 @@ fn default_stop(options: &mut Options, load: &Load, facts: &Facts) {
     } else {
         options.requests = Some(requests);
     }
+}
+
+/// Entries that a replay takes of its recording.
+fn played(facts: &Facts, replay: &Replay) -> u64 {
+    facts.recording.as_ref().map_or(0, |data| {
+        let entries = replayed(data, replay);
+        entries.end.saturating_sub(entries.start)
+    })
 }
 
 fn within(flag: &str, value: Option<u64>, max: u64) -> Result<(), Failure> {

@@ -207,8 +207,9 @@ impl ClassPlan {
     }
 }
 
-/// The entries of a recording that a replay takes.
-pub(super) fn replayed(data: &DataSet, replay: &Replay) -> Range<u64> {
+/// The entries of a recording, by their numbers, that a replay takes.
+#[must_use]
+pub fn replayed(data: &DataSet, replay: &Replay) -> Range<u64> {
     let at = |entry: u64| data.time_ns(entry).unwrap_or(0);
     // The entries are in the order of their times.
     let first_from = |bound: u64| {

@@ -30,6 +30,7 @@ mod walk;
 
 pub use arrival::{ArrivalError, Arrivals};
 pub use body::BodyError;
+pub use class::replayed;
 pub use error::PlanError;
 pub use head::{HeadError, OURS_ALONE, Part};
 pub use lengths::LengthSampler;

@@ -112,6 +112,8 @@ fn the_times_of_a_recording_are_kept_unless_something_else_is_said() {
     let twice = draft(&["--trace", &path, "--trace-speed", "2", "--trace-loops", "3"]).unwrap();
     assert_eq!((of(&twice).stop.requests, replay(&of(&twice)).unwrap().loops), (Some(9), 3));
     assert_eq!(of(&twice), again(&twice));
+    let part = workload(&["--trace", &path, "--trace-start", "30ms", "--trace-end", "80ms"]);
+    assert_eq!(part.stop.requests, Some(1), "as many as lie there");
     assert_eq!(replay(&workload(&["--data", &path, "--rate", "5"])), None);
     let class = format!("name=a data={path}");
     let of_class = draft(&["--class", &class]).unwrap();
