@@ -299,43 +299,50 @@ const OF_A_DEATH: [ErrorClass; 5] =
 #[test]
 fn a_server_that_dies_ends_no_request_without_a_word() {
     for reactors in [1, 2] {
-        let slow = Settings { itl: Law::Constant(20 * MS), ..settings() };
-        let sim = Sim::start(slow);
-        let stop = Stop {
-            requests: None,
-            duration_ns: Some(800 * MS),
-            sessions: None,
-            warmup: Warmup::None,
-            drain_ns: 10_000 * MS,
-        };
-        let load = on_reactors(workload(sim.address(), closed(8), stop), reactors);
-        let running = std::thread::spawn(move || (carry_out(&load), load));
-        std::thread::sleep(Duration::from_millis(250));
-        let (report, truth) = sim.stop();
-        let (ran, load) = running.join().unwrap();
-        let wall = ran.facts.end - ran.facts.window_start;
-        // It takes no drain: nothing is left in flight.
-        assert!(wall < 4_000 * MS, "{} ms", wall / MS);
-        let ids: BTreeSet<&str> = ran.rows.iter().map(|row| row.request_id.as_str()).collect();
-        assert_eq!(ids.len(), ran.rows.len(), "one row each");
-        let lost = truth.iter().find(|one| !ids.contains(one.request_id.as_deref().unwrap()));
-        assert_eq!(lost, None, "every request that the server read has a row");
-        let mut died = 0;
-        for row in &ran.rows {
-            match row.error {
-                None => assert_eq!(row.outcome, Outcome::Ok, "{row:?}"),
-                Some(class) => {
-                    assert!(OF_A_DEATH.contains(&class), "{row:?}");
-                    died += u64::from(row.first_byte.is_some());
-                }
+        // On a busy host it may die before anything was sent.
+        let some_were_in_flight = (0..5).any(|_| died_in_flight(reactors) > 0);
+        assert!(some_were_in_flight);
+    }
+}
+
+/// Requests whose answers had begun when their server died.
+fn died_in_flight(reactors: usize) -> usize {
+    let slow = Settings { itl: Law::Constant(20 * MS), ..settings() };
+    let sim = Sim::start(slow);
+    let stop = Stop {
+        requests: None,
+        duration_ns: Some(800 * MS),
+        sessions: None,
+        warmup: Warmup::None,
+        drain_ns: 10_000 * MS,
+    };
+    let load = on_reactors(workload(sim.address(), closed(8), stop), reactors);
+    let running = std::thread::spawn(move || (carry_out(&load), load));
+    std::thread::sleep(Duration::from_millis(250));
+    let (report, truth) = sim.stop();
+    let (ran, load) = running.join().unwrap();
+    let wall = ran.facts.end - ran.facts.window_start;
+    // It takes no drain: nothing is left in flight.
+    assert!(wall < 4_000 * MS, "{} ms", wall / MS);
+    let ids: BTreeSet<&str> = ran.rows.iter().map(|row| row.request_id.as_str()).collect();
+    assert_eq!(ids.len(), ran.rows.len(), "one row each");
+    let lost = truth.iter().find(|one| !ids.contains(one.request_id.as_deref().unwrap()));
+    assert_eq!(lost, None, "every request that the server read has a row");
+    let mut died = 0;
+    for row in &ran.rows {
+        match row.error {
+            None => assert_eq!(row.outcome, Outcome::Ok, "{row:?}"),
+            Some(class) => {
+                assert!(OF_A_DEATH.contains(&class), "{row:?}");
+                died += usize::from(row.first_byte.is_some());
             }
         }
-        assert!(died >= 1, "some were in flight");
-        let counts = summarize(&load, &ran.facts, ran.rows.clone()).requests;
-        assert_eq!((counts.offered, counts.censored), (ran.rows.len() as u64, 0));
-        assert_eq!(counts.ok, report.completed);
-        assert!(counts.errors.contains_key("connect_refused"), "{:?}", counts.errors);
     }
+    let counts = summarize(&load, &ran.facts, ran.rows.clone()).requests;
+    assert_eq!((counts.offered, counts.censored), (ran.rows.len() as u64, 0));
+    assert_eq!(counts.ok, report.completed);
+    assert!(counts.errors.contains_key("connect_refused"), "{:?}", counts.errors);
+    died
 }
 
 /// Waits until there are so many records.
