@@ -108,11 +108,12 @@ impl Draft {
         let Gathered { materials, facts, notes: gathered } = gather(&needed)?;
         notes.extend(gathered);
         let (load, stop) = load::resolve(&mut filled, &facts, &mut notes)?;
-        if filled.trace.is_some() {
-            let data = said.mix.iter_mut().filter_map(|class| class.content.data.as_mut());
-            data.for_each(|data| data.is_trace = true);
-        }
-        let client = client(&mut filled, allowed, load::reactors_needed(&load, &said.mix))?;
+        // As a run with this load written down would read it.
+        let is_trace = filled.trace.is_some();
+        let data = said.mix.iter_mut().filter_map(|class| class.content.data.as_mut());
+        data.for_each(|data| (data.is_trace, data.ignore_times) = (is_trace, !is_trace));
+        let needed = load::reactors_needed(&load, &said.mix);
+        let client = client(&mut filled, allowed, needed, facts.has_sessions)?;
         let seed = *filled.seed.get_or_insert_with(draw);
         if seed > SEED_MAX {
             return Err(Failure::usage(format!("--seed {seed} is above {SEED_MAX}")));
@@ -301,7 +302,12 @@ where
     text.parse().map_err(|error| Failure::usage(format!("--{error}")))
 }
 
-fn client(options: &mut Options, allowed: &[usize], needed: usize) -> Result<Client, Failure> {
+fn client(
+    options: &mut Options,
+    allowed: &[usize],
+    needed: usize,
+    has_sessions: bool,
+) -> Result<Client, Failure> {
     let chosen = cpus::choose(allowed, options.reactors, options.cpus.as_ref(), needed)?;
     options.reactors = Some(chosen.len());
     options.cpus = Some(CpuList(chosen.iter().map(|&position| allowed[position]).collect()));
@@ -311,7 +317,7 @@ fn client(options: &mut Options, allowed: &[usize], needed: usize) -> Result<Cli
         keep_chunks: *options.chunks.get_or_insert(false),
         keep_text: *options.keep_text.get_or_insert(false),
         close: word::<Close>(&mut options.close, "fin")?,
-        connections: wire::connections(options)?,
+        connections: wire::connections(options, has_sessions)?,
         requests_per_connection: wire::requests_per_connection(options)?,
         source_ips: options.source_ip.clone(),
         retries: wire::retries(options)?,

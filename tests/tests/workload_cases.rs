@@ -163,6 +163,19 @@ fn d009_a_trace_without_times_is_refused_and_no_time_is_made_up() {
 }
 
 #[test]
+fn times_that_a_load_does_not_use_refuse_nothing() {
+    let dir = TempDir::new().unwrap();
+    let data = dir.path().join("unsorted.jsonl");
+    let line = |time: u32| format!("{{\"prompt\": \"at {time}\", \"timestamp\": {time}}}\n");
+    std::fs::write(&data, [line(500), line(20)].concat()).unwrap();
+    let sent = sends(0, &["--trace", path(&data)]);
+    is_refused(&sent, &["unsorted.jsonl:2", "sort the lines by time"]);
+    let sent = sends(0, &["--data", path(&data), "--concurrency", "1"]);
+    exits_with(&sent.output, 0);
+    assert_eq!(sent.prompts(), ["at 500", "at 20"]);
+}
+
+#[test]
 fn d011_every_line_of_a_trace_goes_once_and_at_its_time() {
     let case = Case::named("D011");
     let sent = sends(0, &["--data", path(&case.data())]);

@@ -5,6 +5,8 @@ use tokclock_engine::measure::{ClassReport, SessionsReport, StageReport, Summary
 
 use super::text::{NONE, Page, columns, count, duration, escape, number, percent};
 
+/// Stages of a page, at most.
+const STAGES_SHOWN: usize = 24;
 /// A share found in a server's cache by so much above what a perfect one would know comes from
 /// before the run.
 const MORE_THAN_IDEAL: f64 = 0.02;
@@ -96,7 +98,11 @@ fn stages(page: &mut Page, stages: &[StageReport]) {
             duration(stage.ttft.percentiles.p50),
         ]
     };
-    table(page, &head, stages.iter().enumerate().map(row));
+    table(page, &head, stages.iter().take(STAGES_SHOWN).enumerate().map(row));
+    if stages.len() > STAGES_SHOWN {
+        let more = stages.len() - STAGES_SHOWN;
+        page.words("", &format!("{more} more of them are in summary.json"));
+    }
 }
 
 /// What is known of prefix caches, where anything is shared or found.

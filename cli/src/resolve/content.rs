@@ -8,7 +8,7 @@ use tokclock_engine::workload::{
 };
 
 use super::lengths::{ISL, OSL, is_synthetic, law, lengths};
-use super::recording::data_spec;
+use super::recording::{Times, data_spec};
 use crate::config::{ClassOptions, ContentOptions, Options};
 use crate::exit::Failure;
 
@@ -44,13 +44,20 @@ pub(super) fn resolve(
         options.content.data = Some(trace.clone());
     }
     let is_trace = options.trace.is_some();
+    let has_load =
+        options.rate.is_some() || options.rates.is_some() || options.concurrency.is_some();
+    let times = match (is_trace, has_load) {
+        (true, _) => Times::Needed,
+        (false, true) => Times::Unused,
+        (false, false) => Times::Kept,
+    };
     let text = text(options)?;
     let given = options.class.clone();
     let mut mix = Vec::new();
     let mut with_template = Vec::new();
     if given.is_empty() {
         let filled = fill(&mut options.content, dialect, notes);
-        let content = content(&filled, dialect, is_trace)?;
+        let content = content(&filled, dialect, times)?;
         with_template.extend(filled.isl_includes_template.unwrap_or(false).then_some(0));
         mix.push(Class::only(content));
     }
@@ -95,7 +102,7 @@ fn of_class(
         )));
     }
     let objectives = super::objectives_of(&class.slo, class.goodput.as_deref()).map_err(named)?;
-    let content = content(&filled, dialect, false).map_err(named)?;
+    let content = content(&filled, dialect, Times::Unused).map_err(named)?;
     let includes = filled.isl_includes_template.unwrap_or(false);
     let whole = Class {
         name: Some(name.to_owned()),
@@ -174,9 +181,9 @@ fn fill(options: &mut ContentOptions, dialect: Dialect, notes: &mut Vec<String>)
     options.clone()
 }
 
-fn content(options: &ContentOptions, dialect: Dialect, is_trace: bool) -> Result<Content, Failure> {
+fn content(options: &ContentOptions, dialect: Dialect, times: Times) -> Result<Content, Failure> {
     let data = options.data.as_deref().filter(|data| !is_synthetic(data));
-    let data = data.map(|source| data_spec(options, source, is_trace)).transpose()?;
+    let data = data.map(|source| data_spec(options, source, times)).transpose()?;
     let shared = shared(options)?;
     if data.is_some() {
         refuse_with_data(options)?;

@@ -157,7 +157,9 @@ fn with_corpus(text: &Text, tokens: &Arc<dyn Tokens>) -> Result<Prompts, Failure
         None => None,
         Some(path) => {
             let corpus = Corpus::load(path, tokens.as_ref(), &lexicon);
-            Some(Arc::new(corpus.map_err(|error| Failure::usage(format!("--corpus {error}")))?))
+            let corpus = corpus.map_err(|error| Failure::usage(format!("--corpus {error}")))?;
+            // What prompts share, they share on purpose.
+            Some(Arc::new(corpus.with_heads()))
         }
     };
     Ok(Prompts::with(0, lexicon, corpus))

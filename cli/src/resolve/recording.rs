@@ -8,11 +8,22 @@ use super::word;
 use crate::config::ContentOptions;
 use crate::exit::Failure;
 
+/// What becomes of the times of a recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Times {
+    /// Every entry must have one.
+    Needed,
+    /// They are kept if every entry has one.
+    Kept,
+    /// The load has times of its own.
+    Unused,
+}
+
 /// Which recording is read, and how.
 pub(super) fn data_spec(
     options: &ContentOptions,
     source: &str,
-    is_trace: bool,
+    times: Times,
 ) -> Result<DataSpec, Failure> {
     let (mut format, mut order) = (options.data_format.clone(), options.data_order.clone());
     let mut bad = options.on_bad_line.clone();
@@ -24,8 +35,8 @@ pub(super) fn data_spec(
         fields: fields.collect::<Result<_, _>>()?,
         on_bad_line: word(&mut bad, "fail")?,
         single_turn: options.single_turn.unwrap_or(false),
-        is_trace,
-        ignore_times: false,
+        is_trace: times == Times::Needed,
+        ignore_times: times == Times::Unused,
         block_size: options.block_size,
         time_unit: options.time_unit.as_deref().map(time_unit).transpose()?,
         limit: options.data_limit,

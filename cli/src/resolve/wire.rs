@@ -141,12 +141,22 @@ pub(super) fn tls(options: &mut Options) -> Result<Tls, Failure> {
 }
 
 /// How long a connection serves.
-pub(super) fn connections(options: &mut Options) -> Result<Connections, Failure> {
+pub(super) fn connections(
+    options: &mut Options,
+    has_sessions: bool,
+) -> Result<Connections, Failure> {
     let way = word::<Connections>(&mut options.connections, "pooled")?;
-    if way == Connections::PerUser && options.rate.is_some() {
+    // A closed loop has its users written down by now.
+    if way == Connections::PerUser && options.concurrency.is_none() {
         return Err(Failure::usage(
-            "--connections per-user is for the users of a closed loop: with --rate take pooled or \
-             per-request",
+            "--connections per-user is for the users of a closed loop: with --rate, --rates or \
+             --trace take pooled or per-request",
+        ));
+    }
+    if way == Connections::PerSession && !has_sessions {
+        return Err(Failure::usage(
+            "--connections per-session is for conversations, and requests here stand alone: add \
+             --turns, or take pooled",
         ));
     }
     Ok(way)
@@ -262,9 +272,21 @@ mod tests {
 
     #[test]
     fn users_have_connections_of_their_own_in_a_closed_loop_alone() {
-        let options = &["--connections", "per-user", "--rate", "5"];
-        refused(connections(&mut parse_options(options)), "closed loop");
-        assert_eq!(connections(&mut parse_options(&[])).ok(), Some(Connections::Pooled));
+        for load in [["--rate", "5"], ["--rates", "a.csv"], ["--trace", "a.jsonl"]] {
+            let options = [&["--connections", "per-user"][..], &load].concat();
+            refused(connections(&mut parse_options(&options), false), "closed loop");
+        }
+        let options = ["--connections", "per-user", "--concurrency", "4"];
+        let way = connections(&mut parse_options(&options), false).ok();
+        assert_eq!(way, Some(Connections::PerUser));
+        assert_eq!(connections(&mut parse_options(&[]), false).ok(), Some(Connections::Pooled));
+    }
+
+    #[test]
+    fn conversations_alone_have_connections_of_their_own() {
+        let options = || parse_options(&["--connections", "per-session"]);
+        refused(connections(&mut options(), false), "is for conversations");
+        assert_eq!(connections(&mut options(), true).ok(), Some(Connections::PerSession));
     }
 
     #[test]

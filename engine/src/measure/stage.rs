@@ -36,7 +36,7 @@ pub struct StageReport {
     pub ttft: Distribution,
 }
 
-/// The pieces of a load whose rate changes; none of another.
+/// The pieces of a load whose rate changes; none of another. `requests` are in order of origin.
 pub(super) fn stages(workload: &Workload, facts: &Facts, requests: &[Request]) -> Vec<StageReport> {
     let Load::Open { schedule: Schedule::Series { series, arrival }, .. } = &workload.load else {
         return Vec::new();
@@ -53,12 +53,13 @@ pub(super) fn stages(workload: &Workload, facts: &Facts, requests: &[Request]) -
         while instants.next_if(|instant| *instant < at).is_some() {
             offered += 1;
         }
-        let own = |request: &&Request| {
-            request.turn.unwrap_or(0) == 0
-                && (begin.saturating_add(start)..begin.saturating_add(at))
-                    .contains(&request.intended)
+        // In an open loop a request's origin is when it was meant to start.
+        let before = |end: u64| {
+            let end = begin.saturating_add(end);
+            requests.partition_point(|request| request.origin < end)
         };
-        let own: Vec<&Request> = requests.iter().filter(own).collect();
+        let own = requests[before(start)..before(at)].iter();
+        let own: Vec<&Request> = own.filter(|one| one.turn.unwrap_or(0) == 0).collect();
         let count = |outcome| own.iter().filter(|r| r.outcome == outcome).count() as u64;
         let within = |r: &&&Request| r.write_start.get().is_some_and(|sent| sent < begin + at);
         let ok = own.iter().filter(|request| request.is_ok());

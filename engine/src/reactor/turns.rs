@@ -10,6 +10,9 @@ use crate::plan::Script;
 use crate::record::{Outcome, Phase};
 use crate::workload::Connections;
 
+/// How long a user waits for the writer of records before it is looked at again, ns.
+const WRITER_NS: u64 = 1_000_000;
+
 impl Core {
     /// The turn after the request of connection `id`, which has just ended. None if it was the last,
     /// or if the conversation cannot go on.
@@ -54,7 +57,9 @@ impl Core {
 
     /// A place among the connections for a conversation that begins in an open loop.
     pub(super) fn session_place(&mut self) -> u32 {
-        if self.setup.connections != Connections::PerSession || self.setup.is_closed {
+        let keeps_apart = self.setup.connections == Connections::PerSession;
+        // Single requests would never give it back.
+        if !keeps_apart || self.setup.is_closed || !self.plan.has_sessions() {
             return NOBODY;
         }
         self.places_free.pop().unwrap_or_else(|| {
@@ -66,6 +71,11 @@ impl Core {
     /// Puts a request off until `at`, the instant at which it is meant to start.
     pub(super) fn put_off(&mut self, mut request: Request, at: u64) {
         request.intended = at;
+        self.look_again(request, at);
+    }
+
+    /// A request is taken from the agenda at `at`, whenever it was meant to start.
+    fn look_again(&mut self, request: Request, at: u64) {
         if let Some((timer, wake)) = self.agenda.put(at, Box::new(request)) {
             socket::arm(timer, self.clock.monotonic(wake));
         }
@@ -94,16 +104,18 @@ impl Core {
     fn take_turn(&mut self, request: Request) {
         if self.setup.is_closed {
             if self.recorder.is_behind() {
-                // Looked at again when the writer has caught up, at the latest at the next tick.
-                self.put_off_until_room(request);
+                let later = self.clock.now() + WRITER_NS;
+                self.look_again(request, later);
             } else {
                 self.take_user(request);
             }
             return;
         }
         let due = request.intended;
-        let phase = self.start.window.begin(request.prepared.index, due);
-        let Some(phase) = phase.filter(|_| self.issuing && due < self.start.window.end()) else {
+        let may_begin = self.issuing && due < self.start.window.end();
+        let begun =
+            may_begin.then(|| self.start.window.begin(request.prepared.index, due)).flatten();
+        let Some(phase) = begun else {
             self.abandon(request);
             return;
         };
@@ -112,16 +124,6 @@ impl Core {
             self.recorder.tally().offer(request.prepared.class);
         }
         self.admit(Request { phase, ..request });
-    }
-
-    fn put_off_until_room(&mut self, request: Request) {
-        const LATER_NS: u64 = 1_000_000;
-        let at = self.clock.now() + LATER_NS;
-        let intended = request.intended;
-        if let Some((timer, wake)) = self.agenda.put(at, Box::new(Request { intended, ..request }))
-        {
-            socket::arm(timer, self.clock.monotonic(wake));
-        }
     }
 
     /// A request that was never taken up will not be sent, and has no record.
