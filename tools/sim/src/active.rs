@@ -1,8 +1,10 @@
 //! One answer under way: what of it is due when, and how it goes into sends.
 
 use crate::connection::{Cut, Drip, Output, Unit};
+use crate::course::{Course, Hand};
 use crate::fault::Fault;
-use crate::model::{Schedule, Timing};
+use crate::model::Timing;
+use crate::serving::{Emitted, Refusal};
 use crate::truth::Record;
 use crate::wire::{Answer, Wire};
 
@@ -15,12 +17,17 @@ pub(crate) struct Active {
     pub(crate) record: Option<Record>,
     /// What goes wrong with it.
     pub(crate) fault: Option<Fault>,
+    /// Why the serving model does not serve it.
+    pub(crate) refusal: Option<Refusal>,
     /// Output events before the fault strikes, if it strikes at one.
     pub(crate) strikes_at: Option<u32>,
-    /// Output events to come; `None` while it waits in the queue.
-    pub(crate) schedule: Option<Schedule>,
-    /// When an answer in one piece is due.
-    whole_due_ns: u64,
+    /// Output events to come; `None` while it waits in the queue. With a serving model it is
+    /// there from the beginning, whether or not it waits.
+    pub(crate) course: Option<Course>,
+    /// When an answer in one piece is due, once that is known.
+    whole_due_ns: Option<u64>,
+    /// When the last event was due, or the answer started.
+    before_ns: u64,
     head_done: bool,
     /// Whether nothing more is sent.
     pub(crate) tail_done: bool,
@@ -50,9 +57,11 @@ impl Active {
             request_id,
             record,
             fault,
+            refusal: None,
             strikes_at: None,
-            schedule: None,
-            whole_due_ns: 0,
+            course: None,
+            whole_due_ns: None,
+            before_ns: 0,
             head_done: false,
             tail_done: fault == Some(Fault::StallHead),
             tokens_done: 0,
@@ -67,24 +76,55 @@ impl Active {
         let tokens = self.answer.output_tokens;
         let schedule = timing.schedule(self.answer.number, tokens, now_ns);
         if !self.stream {
-            self.whole_due_ns = schedule.clone().last().map_or(now_ns, |event| event.due_ns);
+            let last = schedule.clone().last();
+            self.whole_due_ns = Some(last.map_or(now_ns, |event| event.due_ns));
         }
         self.strikes_at = self.fault.and_then(|fault| fault.strikes_at(timing.events(tokens)));
         self.ping_ns = self.fault.and_then(|fault| fault.ping_ns(now_ns, schedule.peek()));
-        self.schedule = Some(schedule);
+        self.course = Some(Course::Drawn(schedule));
+        self.started(now_ns);
+    }
+
+    /// Its tokens will be dealt by the serving model.
+    pub(crate) fn await_tokens(&mut self, timing: &Timing) {
+        let events = timing.events(self.answer.output_tokens);
+        self.strikes_at = self.fault.and_then(|fault| fault.strikes_at(events));
+        self.course = Some(Course::Dealt(Hand::new(timing.tokens_per_event())));
+    }
+
+    /// The serving model tells of its next token.
+    pub(crate) fn deal(&mut self, token: Emitted) {
+        if token.index == 0 {
+            self.before_ns = token.started_ns;
+            self.started(token.started_ns);
+        }
+        if !self.stream {
+            self.whole_due_ns = token.is_last.then_some(token.at_ns);
+            return;
+        }
+        let Some(Course::Dealt(hand)) = &mut self.course else { return };
+        hand.deal(token.at_ns, token.is_last);
+        // With one at hand already, the comment before it is set up or sent.
+        if self.ping_ns.is_none() && hand.len() == 1 {
+            let next = self.course.as_ref().and_then(Course::peek);
+            self.ping_ns = self.fault.and_then(|fault| fault.ping_ns(self.before_ns, next));
+        }
+    }
+
+    fn started(&mut self, at_ns: u64) {
         if let Some(record) = &mut self.record {
-            record.started_ns = Some(now_ns);
+            record.started_ns = Some(at_ns);
         }
     }
 
     /// Whether it left the queue.
     pub(crate) fn is_started(&self) -> bool {
-        self.schedule.is_some()
+        self.course.is_some()
     }
 
     /// Whether only the tail is left to send.
     pub(crate) fn wants_tail(&self) -> bool {
-        let drained = self.schedule.as_ref().is_some_and(|schedule| schedule.peek().is_none());
+        let drained = self.course.as_ref().is_some_and(Course::is_over);
         self.stream && self.head_done && drained && !self.tail_done
     }
 
@@ -102,14 +142,15 @@ impl Active {
             return None;
         }
         let early = self.stream && cut.head_early && !self.head_done;
-        if early || self.fault.is_some_and(Fault::turns_away) {
+        if early || self.is_turned_away() {
             return Some(0);
         }
-        let schedule = self.schedule.as_ref()?;
+        let course = self.course.as_ref()?;
         if !self.stream {
-            return Some(self.whole_due_ns);
+            return self.whole_due_ns;
         }
-        self.ping_ns.or(Some(schedule.peek().map_or(0, |event| event.due_ns)))
+        let next_ns = course.peek().map(|event| event.due_ns);
+        self.ping_ns.or(next_ns).or(course.is_over().then_some(0))
     }
 
     /// Renders what is due at `now_ns` and belongs into one send.
@@ -145,9 +186,9 @@ impl Active {
 
     fn gather_events(&mut self, wire: &Wire, batch: usize, now_ns: u64, out: &mut Output) -> usize {
         let mut events = 0;
-        let Some(schedule) = &mut self.schedule else { return 0 };
-        while events < batch && schedule.peek().is_some_and(|event| event.due_ns <= now_ns) {
-            let Some(event) = schedule.next() else { break };
+        let Some(course) = &mut self.course else { return 0 };
+        while events < batch && course.peek().is_some_and(|event| event.due_ns <= now_ns) {
+            let Some(event) = course.next() else { break };
             let (index, due_ns) = (event.index, event.due_ns);
             self.tokens_done += event.tokens;
             let mut tokens = event.tokens;
@@ -166,7 +207,8 @@ impl Active {
             }
             out.mark(Unit::Output { index, tokens, due_ns });
             events += 1;
-            self.ping_ns = self.fault.and_then(|fault| fault.ping_ns(due_ns, schedule.peek()));
+            self.before_ns = due_ns;
+            self.ping_ns = self.fault.and_then(|fault| fault.ping_ns(due_ns, course.peek()));
         }
         events
     }

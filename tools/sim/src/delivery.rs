@@ -92,6 +92,11 @@ impl Reactor {
             Unit::Other => {}
             Unit::Output { index, tokens, due_ns } => {
                 tally.tokens += u64::from(tokens);
+                let counts = self.sent_here();
+                counts.output_tokens.add(u64::from(tokens));
+                if index == 0 {
+                    counts.prompt_tokens.add(u64::from(active.answer.prompt_tokens));
+                }
                 let timed = index == 0 || self.shared.has_gaps;
                 if timed && !connection.output.retried && due_ns > connection.excused_ns {
                     tally.late(at[0].saturating_sub(due_ns));
@@ -118,6 +123,9 @@ impl Reactor {
             Unit::Tail => {
                 if !active.stream {
                     tally.tokens += u64::from(active.answer.output_tokens);
+                    let counts = self.sent_here();
+                    counts.output_tokens.add(u64::from(active.answer.output_tokens));
+                    counts.prompt_tokens.add(u64::from(active.answer.prompt_tokens));
                 }
                 if let Some(record) = &mut active.record {
                     record.head = record.head.or(Some(at));
@@ -129,21 +137,24 @@ impl Reactor {
     }
 
     fn finish(&self, state: &mut State, connection: &mut Connection, end: End, now_ns: u64) {
-        let Some(active) = connection.active.take() else { return };
+        let Some(mut active) = connection.active.take() else { return };
         match end {
             End::Whole => {
                 state.tally.completed += 1;
+                let counts = self.sent_here();
+                let ended = if active.answer.capped { &counts.capped } else { &counts.stopped };
+                ended.add(1);
                 state.tally.last_done_ns = state.tally.last_done_ns.max(now_ns);
             }
+            // These the serving model has counted.
+            End::Broken(_) if active.refusal.is_some() => {}
             End::Broken(_) => state.tally.broken += 1,
         }
         connection.closing |= active.answer.close
             || active.fault == Some(Fault::CloseAfter)
             || end == End::Broken(Exit::Close);
         connection.output.drip = None;
-        if active.is_started() {
-            self.pass_on(state);
-        }
+        self.release(state, &mut active);
         self.log(*active);
     }
 }

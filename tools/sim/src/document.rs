@@ -2,6 +2,8 @@
 
 use std::io::Write;
 
+use crate::serving::Refusal;
+
 /// The header that every answer has.
 pub(crate) const SERVER: &str = "server: tokclock-sim\r\n";
 
@@ -23,13 +25,32 @@ pub(crate) fn health(out: &mut Vec<u8>, close: bool) {
 
 /// An error in OpenAI's form.
 pub(crate) fn error(out: &mut Vec<u8>, status: u16, message: &str, close: bool) {
-    let body = error_body(status, message);
-    json(out, status, body.as_bytes(), Extra { close, ..Extra::default() });
+    error_with(out, status, message, Extra { close, ..Extra::default() });
+}
+
+/// An error in OpenAI's form, with headers.
+pub(crate) fn error_with(out: &mut Vec<u8>, status: u16, message: &str, extra: Extra<'_>) {
+    json(out, status, error_body(status, message).as_bytes(), extra);
 }
 
 /// An error that is no fault of the client's.
 pub(crate) fn fault(out: &mut Vec<u8>, status: u16, extra: Extra<'_>) {
-    json(out, status, error_body(status, FAULT).as_bytes(), extra);
+    error_with(out, status, FAULT, extra);
+}
+
+/// That the serving model does not serve a request.
+pub(crate) fn refusal(out: &mut Vec<u8>, refusal: Refusal, extra: Extra<'_>) {
+    match refusal {
+        Refusal::Full => {
+            const FULL: &str = "the server is full; try again later";
+            error_with(out, 503, FULL, Extra { retry_after_s: Some(1), ..extra });
+        }
+        // No later attempt would succeed.
+        Refusal::TooLong => {
+            const TOO_LONG: &str = "prompt and output are longer than the whole KV cache";
+            error_with(out, 400, TOO_LONG, extra);
+        }
+    }
 }
 
 /// The error object of an answer that has status 200 all the same.
@@ -53,8 +74,13 @@ fn error_body(status: u16, message: &str) -> String {
 
 /// An answer whose body is `body`, a JSON text.
 pub(crate) fn json(out: &mut Vec<u8>, status: u16, body: &[u8], extra: Extra<'_>) {
+    typed(out, status, "application/json", body, extra);
+}
+
+/// An answer whose body is of the type `kind`.
+pub(crate) fn typed(out: &mut Vec<u8>, status: u16, kind: &str, body: &[u8], extra: Extra<'_>) {
     put(out, format_args!("HTTP/1.1 {status} {}\r\n{SERVER}", reason(status)));
-    out.extend_from_slice(b"content-type: application/json\r\n");
+    put(out, format_args!("content-type: {kind}\r\n"));
     put_extra(out, extra);
     put(out, format_args!("content-length: {}\r\n\r\n", body.len()));
     out.extend_from_slice(body);
@@ -117,6 +143,20 @@ mod tests {
         assert!(text.starts_with("HTTP/1.1 429 Too Many Requests\r\n"));
         assert!(text.contains("\r\nretry-after: 2\r\n") && text.contains("rate_limit_exceeded"));
         assert_eq!([reason(418), reason(599)], ["Bad Request", "Internal Server Error"]);
+    }
+
+    #[test]
+    fn a_refusal_says_whether_to_come_back() {
+        let text = |why| {
+            let mut out = Vec::new();
+            refusal(&mut out, why, Extra { close: true, ..Extra::default() });
+            String::from_utf8(out).unwrap()
+        };
+        let full = text(Refusal::Full);
+        assert!(full.starts_with("HTTP/1.1 503 ") && full.contains("\r\nretry-after: 1\r\n"));
+        assert!(full.contains(r#""type":"server_error""#) && full.contains("connection: close"));
+        let long = text(Refusal::TooLong);
+        assert!(long.starts_with("HTTP/1.1 400 ") && !long.contains("retry-after"));
     }
 
     #[test]

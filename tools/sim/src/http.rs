@@ -40,6 +40,8 @@ pub(crate) enum Route {
     Models,
     /// Whether the server is there.
     Health,
+    /// How it is, in Prometheus' text format.
+    Metrics,
     /// A path of ours with another method; holds the allowed one.
     WrongMethod(&'static str),
     /// Anything else.
@@ -158,6 +160,7 @@ fn route(method: &str, target: &str) -> Route {
         "/v1/completions" => (Route::Generate(Endpoint::Completions), "POST"),
         "/v1/models" => (Route::Models, "GET"),
         "/health" => (Route::Health, "GET"),
+        "/metrics" => (Route::Metrics, "GET"),
         _ => return Route::Unknown,
     };
     if method == allowed { route } else { Route::WrongMethod(allowed) }
@@ -195,6 +198,7 @@ mod tests {
     #[test]
     fn paths_and_methods_are_told_apart() {
         assert_eq!(route("GET", "/v1/models"), Route::Models);
+        assert_eq!(route("GET", "/metrics"), Route::Metrics);
         assert_eq!(route("POST", "/v1/models"), Route::WrongMethod("GET"));
         assert_eq!(route("GET", "/v1/completions"), Route::WrongMethod("POST"));
         assert_eq!(route("GET", "/v1"), Route::Unknown);

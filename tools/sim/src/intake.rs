@@ -6,8 +6,9 @@ use crate::clock;
 use crate::connection::Connection;
 use crate::document;
 use crate::fault::Fault;
+use crate::hall::Entry;
 use crate::http::{self, Endpoint, Head, Refusal, Route};
-use crate::model::Admission;
+use crate::metrics;
 use crate::reactor::{Id, Reactor, State};
 use crate::truth::{self, Record};
 use crate::wire::Answer;
@@ -57,19 +58,34 @@ impl Reactor {
         let close = head.close;
         let end = head.head_bytes + head.body_bytes;
         match head.route {
-            Route::Generate(endpoint) => match self.admit(connection, id, endpoint, head, now_ns) {
-                Ok(fault) => {
-                    let tally = &mut state.tally;
-                    tally.first_read_ns = tally.first_read_ns.min(now_ns);
-                    if let Some(fault) = fault {
-                        tally.met(fault);
+            Route::Generate(endpoint) => {
+                let asked = Asked { id, endpoint, now_ns };
+                match self.admit(state, connection, asked, head) {
+                    Ok(fault) => {
+                        let tally = &mut state.tally;
+                        tally.first_read_ns = tally.first_read_ns.min(now_ns);
+                        if let Some(fault) = fault {
+                            tally.met(fault);
+                        }
+                    }
+                    Err((status, message)) => {
+                        connection.closing |= close;
+                        connection.answer(|out| document::error(out, status, &message, close));
                     }
                 }
-                Err((status, message)) => {
-                    connection.closing |= close;
-                    connection.answer(|out| document::error(out, status, &message, close));
-                }
-            },
+            }
+            Route::Metrics => {
+                let figures = self.with_hall(state, |hall| {
+                    hall.advance(now_ns);
+                    hall.figures()
+                });
+                let shared = &self.shared;
+                let figures = figures.unwrap_or_else(|| shared.figures());
+                connection.closing |= close;
+                connection.answer(|out| {
+                    metrics::answer(out, shared.wire.model(), &figures, &shared.sent, close);
+                });
+            }
             route => {
                 connection.closing |= close;
                 connection.answer(|out| match route {
@@ -87,16 +103,16 @@ impl Reactor {
         connection.input.shrink_to(INPUT_BYTES_KEPT_MAX);
     }
 
-    /// Lets a request into the queue, unless its fault turns it away, and says what that fault is;
-    /// or says with which status and why it is no request to generate.
+    /// Lets a request into the queue, unless its fault or the serving model turns it away, and says
+    /// what that fault is; or says with which status and why it is no request to generate.
     fn admit(
         &self,
+        state: &mut State,
         connection: &mut Connection,
-        id: Id,
-        endpoint: Endpoint,
+        asked: Asked,
         head: Head,
-        now_ns: u64,
     ) -> Result<Option<Fault>, (u16, String)> {
+        let Asked { endpoint, now_ns, .. } = asked;
         let settings = &self.shared.settings;
         let body = &connection.input[head.head_bytes..head.head_bytes + head.body_bytes];
         let ask = Ask::read(endpoint, body).map_err(|message| (400, message))?;
@@ -110,7 +126,7 @@ impl Reactor {
         let mut answer = self.shared.wire.answer(endpoint, &ask, settings.default_output_tokens);
         answer.created = clock::realtime_ns() / 1_000_000_000;
         answer.close = head.close;
-        let (admission, fault) = self.number(id, &answer, ask.stream);
+        let (Entry { admission, refusal }, fault) = self.enter(state, asked, &answer, ask.stream);
         answer.number = admission.number;
         let record = self.shared.truth.is_some().then(|| Record {
             number: admission.number,
@@ -124,26 +140,57 @@ impl Reactor {
             ..Record::default()
         });
         let mut active = Box::new(Active::new(answer, ask.stream, head.request_id, fault, record));
+        active.refusal = refusal;
         if admission.starts {
             active.start(&self.shared.timing, now_ns);
+        } else if settings.serving.is_some() && !active.is_turned_away() {
+            active.await_tokens(&self.shared.timing);
         }
         connection.output.drip = active.drip();
         connection.active = Some(active);
         Ok(fault)
     }
 
-    /// Gives a request its number, and with it its fault and its place in the queue.
-    fn number(&self, id: Id, answer: &Answer, stream: bool) -> (Admission, Option<Fault>) {
+    /// Gives a request its number, and with it its fault and its place.
+    fn enter(
+        &self,
+        state: &mut State,
+        asked: Asked,
+        answer: &Answer,
+        stream: bool,
+    ) -> (Entry, Option<Fault>) {
         let settings = &self.shared.settings;
-        let mut queue = self.shared.queue();
-        let fault = settings.faults.of_request(settings.seed, queue.arrived());
-        let fault = fault.filter(|fault| fault.fits(answer, stream));
-        let admission = match fault {
-            Some(fault) if fault.turns_away() => queue.turn_away(),
-            _ => queue.arrive(self.here(id)),
+        let place = self.here(asked.id);
+        let fault_of = |number| {
+            let fault = settings.faults.of_request(settings.seed, number);
+            fault.filter(|fault| fault.fits(answer, stream))
         };
-        (admission, fault)
+        let turns_away = |fault: Option<Fault>| fault.is_some_and(Fault::turns_away);
+        let served = self.with_hall(state, |hall| {
+            let fault = fault_of(hall.arrived());
+            if turns_away(fault) {
+                return (Entry { admission: hall.turn_away(), refusal: None }, fault);
+            }
+            let tokens = [answer.prompt_tokens, answer.output_tokens];
+            let entry = hall.arrive(asked.now_ns, place, tokens);
+            // What is refused cannot fail otherwise.
+            (entry, fault.filter(|_| entry.refusal.is_none()))
+        });
+        served.unwrap_or_else(|| {
+            let mut queue = self.shared.queue();
+            let fault = fault_of(queue.arrived());
+            let admission = if turns_away(fault) { queue.turn_away() } else { queue.arrive(place) };
+            (Entry { admission, refusal: None }, fault)
+        })
     }
+}
+
+/// Where a request is from, what it asks for and when.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    id: Id,
+    endpoint: Endpoint,
+    now_ns: u64,
 }
 
 /// Reads the head at the start of the input if it is there, and its body as far as it is there;

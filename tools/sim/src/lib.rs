@@ -5,6 +5,9 @@
 //! happened, so that a load generator can be held against it. A judge shares no code with the
 //! judged: nothing here comes from the project's other crates.
 //!
+//! In place of laws it can follow a model of what a server can do, with limits that are known in
+//! closed form: [`serving`]. `GET /metrics` tells who is served and who waits.
+//!
 //! It can also be told to fail: [`Faults`] name what goes wrong, and how often.
 //!
 //! ```no_run
@@ -23,18 +26,22 @@ mod ask;
 mod chunked;
 mod clock;
 mod connection;
+mod course;
 mod delivery;
 mod document;
 mod driver;
 mod fault;
 mod faults;
+mod hall;
 mod http;
 mod intake;
 mod law;
+mod metrics;
 mod model;
 mod reactor;
 mod report;
 mod server;
+pub mod serving;
 mod settings;
 mod socket;
 mod strike;

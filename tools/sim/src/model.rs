@@ -96,6 +96,12 @@ impl<T> Queue<T> {
         self.arrived
     }
 
+    /// Requests served, and waiting, now.
+    #[must_use]
+    pub fn lengths(&self) -> (u64, u64) {
+        (u64::from(self.serving), self.waiting.len() as u64)
+    }
+
     /// The most requests that were served, and that waited, at once.
     #[must_use]
     pub fn peaks(&self) -> (u32, u32) {
@@ -124,6 +130,11 @@ impl Timing {
             tokens_per_event: settings.tokens_per_event.max(1),
             seed: settings.seed,
         }
+    }
+
+    /// Tokens in each output event.
+    pub(crate) fn tokens_per_event(&self) -> u32 {
+        self.tokens_per_event
     }
 
     /// How many output events `tokens` make.

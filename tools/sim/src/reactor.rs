@@ -1,6 +1,6 @@
 //! One thread's connections: who is due, what is sent, what is read.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, RefCell, RefMut};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::io;
@@ -13,6 +13,8 @@ use monoio::net::TcpStream;
 use crate::active::Active;
 use crate::clock::{self, Offset};
 use crate::connection::Connection;
+use crate::hall::Dealt;
+use crate::metrics::Sent;
 use crate::report::Tally;
 use crate::server::{Message, Place, Shared};
 use crate::socket;
@@ -33,12 +35,20 @@ pub(crate) struct Id {
     generation: u64,
 }
 
+#[cfg(test)]
+impl Id {
+    /// One that finds nothing, for tests.
+    pub(crate) fn of(slot: usize, generation: u64) -> Self {
+        Self { slot, generation }
+    }
+}
+
 /// The state of one thread, shared by its tasks.
 pub(crate) struct Reactor {
     pub(crate) shared: std::sync::Arc<Shared>,
     /// Tasks alive on this thread.
     pub(crate) tasks: Rc<Cell<usize>>,
-    thread: usize,
+    pub(crate) thread: usize,
     state: RefCell<State>,
 }
 
@@ -69,6 +79,8 @@ pub(crate) struct State {
     buffer: Vec<u8>,
     offset: Offset,
     pub(crate) blocked: Vec<(Id, Rc<TcpStream>)>,
+    /// Tokens fetched from the serving model and not handed out.
+    pub(crate) dealt: Vec<Dealt>,
     nudged: bool,
     waker: Option<Waker>,
 }
@@ -85,6 +97,7 @@ impl Reactor {
             buffer: vec![0; READ_BYTES],
             offset: Offset::new(),
             blocked: Vec::new(),
+            dealt: Vec::new(),
             nudged: false,
             waker: None,
         };
@@ -124,20 +137,41 @@ impl Reactor {
         let state = &mut *self.state.borrow_mut();
         let Some(connection) = state.take(id) else { return };
         state.free.push(id.slot);
-        let Some(active) = connection.active else { return };
-        let stopping = self.shared.is_stopping();
-        if !stopping {
+        let Some(mut active) = connection.active else { return };
+        if !self.shared.is_stopping() {
             state.tally.aborted += 1;
-            let number = active.answer.number;
-            if active.is_started() {
-                self.pass_on(state);
-            } else {
-                // If it is not in the queue any more its turn has come meanwhile: a message is
-                // under way, and finding nobody it passes the turn on.
-                self.shared.queue().abandon(number);
-            }
+            self.release(state, &mut active);
+            self.hand_out(state);
         }
         self.log(*active);
+    }
+
+    /// A request is over, or its client gone: what it has of the server is free.
+    pub(crate) fn release(&self, state: &mut State, active: &mut Active) {
+        let number = active.answer.number;
+        if self.shared.settings.serving.is_some() {
+            let started_ns = self.leave_hall(state, number);
+            if let Some(record) = &mut active.record {
+                record.started_ns = record.started_ns.or(started_ns);
+            }
+        } else if active.is_started() {
+            self.pass_on(state);
+        } else {
+            // If it is not in the queue any more its turn has come meanwhile: a message is
+            // under way, and finding nobody it passes the turn on. One that was turned away
+            // never was there.
+            self.shared.queue().abandon(number);
+        }
+    }
+
+    /// What this thread has sent.
+    pub(crate) fn sent_here(&self) -> &Sent {
+        &self.shared.sent[self.thread]
+    }
+
+    /// Its state, for what other modules do.
+    pub(crate) fn borrow(&self) -> RefMut<'_, State> {
+        self.state.borrow_mut()
     }
 
     /// It is request `id`'s turn.
@@ -199,14 +233,27 @@ impl Reactor {
             state.ready.push_back(id);
         }
         let Some(id) = state.ready.pop_front() else {
-            return Step::Idle(state.due.peek().map(|entry| entry.0.0));
+            return self.idle(state, now_ns);
         };
         if let Some(mut connection) = state.take(id) {
             connection.placed = false;
             self.serve(state, &mut connection, id, now_ns);
             state.put(id, connection);
             self.place(state, id);
+            self.hand_out(state);
         }
+        Step::Worked
+    }
+
+    /// Nothing is due: moves the serving model on if a step is over, else says until when to wait.
+    fn idle(&self, state: &mut State, now_ns: u64) -> Step {
+        let due_ns = state.due.peek().map(|entry| entry.0.0);
+        let Some(end_ns) = self.step_ends_ns() else { return Step::Idle(due_ns) };
+        if end_ns > now_ns {
+            return Step::Idle(Some(due_ns.map_or(end_ns, |due_ns| due_ns.min(end_ns))));
+        }
+        self.with_hall(state, |hall| hall.advance(now_ns));
+        self.hand_out(state);
         Step::Worked
     }
 
@@ -241,6 +288,7 @@ impl Reactor {
             let flood = connection.input.len() > crate::http::BODY_BYTES_MAX + (1 << 20);
             state.put(id, connection);
             self.place(state, id);
+            self.hand_out(state);
             if flood {
                 return Reading::Over;
             }
@@ -282,7 +330,7 @@ impl Reactor {
     }
 
     /// Tells the scheduler when a connection has something to send.
-    fn place(&self, state: &mut State, id: Id) {
+    pub(crate) fn place(&self, state: &mut State, id: Id) {
         let Some(connection) = state.get(id) else { return };
         if connection.placed {
             return;
@@ -304,7 +352,7 @@ impl Reactor {
 }
 
 impl State {
-    fn get(&mut self, id: Id) -> Option<&mut Connection> {
+    pub(crate) fn get(&mut self, id: Id) -> Option<&mut Connection> {
         let (generation, connection) = self.slots.get_mut(id.slot)?;
         if *generation == id.generation { connection.as_mut() } else { None }
     }
@@ -318,7 +366,7 @@ impl State {
         self.slots[id.slot].1 = Some(connection);
     }
 
-    fn nudge(&mut self) {
+    pub(crate) fn nudge(&mut self) {
         self.nudged = true;
         if let Some(waker) = self.waker.take() {
             waker.wake();

@@ -19,6 +19,12 @@ pub struct Report {
     pub aborted: u64,
     /// Requests whose answer a fault broke off or replaced.
     pub broken: u64,
+    /// Requests that the serving model refused.
+    #[serde(default)]
+    pub refused: u64,
+    /// How often the serving model preempted a request.
+    #[serde(default)]
+    pub preemptions: u64,
     /// How many requests each fault met that the server was told to have (`refuse`: how many
     /// connections).
     pub faults: BTreeMap<Fault, u64>,

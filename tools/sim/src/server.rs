@@ -4,13 +4,15 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use crate::connection::Cut;
 use crate::driver::Driver;
+use crate::hall::Hall;
+use crate::metrics::{Figures, Sent};
 use crate::model::{Queue, Timing};
 use crate::reactor::Id;
 use crate::report::{Report, Tally};
@@ -91,7 +93,13 @@ pub(crate) struct Shared {
     pub(crate) has_gaps: bool,
     pub(crate) truth: Option<Sink>,
     pub(crate) mailboxes: Vec<Mailbox>,
+    /// What each thread has sent.
+    pub(crate) sent: Vec<Sent>,
+    /// When the serving model's step ends; `u64::MAX` without one.
+    pub(crate) step_ends_ns: AtomicU64,
+    /// Who is served and who waits without a serving model.
     queue: Mutex<Queue<Place>>,
+    hall: Option<Mutex<Hall>>,
     stopping: AtomicBool,
 }
 
@@ -109,6 +117,8 @@ pub(crate) enum Message {
     Adopt(OwnedFd),
     /// It is this request's turn.
     Begin(Id),
+    /// The serving model has tokens for requests of yours.
+    Dealt,
 }
 
 /// Messages for one thread, and the event that says there are some.
@@ -200,12 +210,7 @@ impl Server {
             }
         }
         let mut report = tally.report();
-        let (requests, peaks) = {
-            let queue = shared.queue();
-            (queue.arrived(), queue.peaks())
-        };
-        report.requests = requests;
-        (report.peak_in_flight, report.peak_waiting) = peaks;
+        shared.report(&mut report);
         report.driver = self.driver.to_owned();
         // The writer ends when the last sink is gone, and this holds it.
         drop(shared);
@@ -294,7 +299,10 @@ impl Shared {
             wire: Wire::new(settings),
             timing: Timing::new(settings),
             cut: Cut { batch: settings.batch(), head_early: settings.head_early },
-            has_gaps: !(settings.itl.is_zero() && settings.ttst.is_none_or(|law| law.is_zero())),
+            has_gaps: settings.has_gaps(),
+            sent: (0..threads).map(|_| Sent::default()).collect(),
+            step_ends_ns: AtomicU64::new(u64::MAX),
+            hall: settings.serving.as_ref().map(|serving| Mutex::new(Hall::new(serving, threads))),
             truth,
             mailboxes: (0..threads).map(|_| Mailbox::new()).collect::<io::Result<_>>()?,
             queue: Mutex::new(Queue::new(settings.max_concurrent)),
@@ -306,6 +314,28 @@ impl Shared {
     /// Who is served and who waits. Held for moments only, at a request's two ends.
     pub(crate) fn queue(&self) -> MutexGuard<'_, Queue<Place>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The serving model, if there is one. Held for moments only: at a request's two ends, and at
+    /// the end of a step.
+    pub(crate) fn hall(&self) -> Option<MutexGuard<'_, Hall>> {
+        self.hall.as_ref().map(|hall| hall.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Who is served and who waits without a serving model.
+    pub(crate) fn figures(&self) -> Figures {
+        let (running, waiting) = self.queue().lengths();
+        Figures { running, waiting, ..Figures::default() }
+    }
+
+    fn report(&self, report: &mut Report) {
+        if let Some(hall) = self.hall() {
+            hall.report(report);
+            return;
+        }
+        let queue = self.queue();
+        report.requests = queue.arrived();
+        (report.peak_in_flight, report.peak_waiting) = queue.peaks();
     }
 
     /// Counts a record that is missing in the truth log.

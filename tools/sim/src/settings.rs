@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::faults::Faults;
 use crate::law::Law;
+use crate::serving::ServingSettings;
 
 /// The settings of a simulated server. `Settings::default()` answers at once and without limits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,6 +39,9 @@ pub struct Settings {
     pub head_early: bool,
     /// When a stream ends with a usage event.
     pub usage: UsageMode,
+    /// A serving model in place of `ttft`, `ttst`, `itl` and `max_concurrent`: the times follow from
+    /// what else is served.
+    pub serving: Option<ServingSettings>,
     /// Requests served at once; further ones wait, first come first served. `None`: no limit.
     pub max_concurrent: Option<u32>,
     /// Output tokens of a request that names no maximum.
@@ -82,6 +86,7 @@ impl Default for Settings {
             role_event: true,
             head_early: true,
             usage: UsageMode::Requested,
+            serving: None,
             max_concurrent: None,
             default_output_tokens: 64,
             events_per_write: 1,
@@ -111,13 +116,32 @@ impl Settings {
         if self.word.is_empty() {
             return Some("word is empty; an output event must carry text".to_owned());
         }
-        None
+        self.serving.as_ref().and_then(|serving| self.serving_fault(serving))
+    }
+
+    fn serving_fault(&self, serving: &ServingSettings) -> Option<String> {
+        let replaced = [
+            ("ttft", !self.ttft.is_zero()),
+            ("ttst", self.ttst.is_some()),
+            ("itl", !self.itl.is_zero()),
+            ("max_concurrent", self.max_concurrent.is_some()),
+            ("events_per_write", self.events_per_write > 1),
+        ];
+        if let Some((name, _)) = replaced.iter().find(|(_, given)| *given) {
+            return Some(format!("{name} is given, but serving decides it; leave out one of them"));
+        }
+        serving.fault().map(|fault| format!("serving: {fault}"))
+    }
+
+    /// Whether any time lies between output events.
+    pub(crate) fn has_gaps(&self) -> bool {
+        let at_once = self.itl.is_zero() && self.ttst.is_none_or(|law| law.is_zero());
+        self.serving.is_some() || !at_once
     }
 
     /// Output events that may leave in one send.
     pub(crate) fn batch(&self) -> usize {
-        let at_once = self.itl.is_zero() && self.ttst.is_none_or(|law| law.is_zero());
-        if at_once { self.events_per_write as usize } else { 1 }
+        if self.has_gaps() { 1 } else { self.events_per_write as usize }
     }
 }
 
@@ -144,6 +168,22 @@ mod tests {
         let settings = Settings { max_concurrent: Some(0), ..Settings::default() };
         assert_eq!(settings.fault().unwrap(), "max_concurrent is 0; give at least 1");
         assert_eq!(Settings::default().fault(), None);
+    }
+
+    #[test]
+    fn a_serving_model_takes_the_place_of_the_laws() {
+        let serving = Settings { serving: Some(ServingSettings::default()), ..Settings::default() };
+        assert_eq!((serving.fault(), serving.has_gaps(), serving.batch()), (None, true, 1));
+        for both in [
+            Settings { itl: Law::Constant(1), ..serving.clone() },
+            Settings { ttst: Some(Law::ZERO), ..serving.clone() },
+            Settings { max_concurrent: Some(3), ..serving.clone() },
+        ] {
+            assert!(both.fault().unwrap().contains("but serving decides it"), "{both:?}");
+        }
+        let none = ServingSettings { max_batch: 0, ..ServingSettings::default() };
+        let fault = Settings { serving: Some(none), ..serving }.fault().unwrap();
+        assert_eq!(fault, "serving: max_batch is 0; give at least 1");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::active::Active;
 use crate::connection::{Exit, Output, Unit};
+use crate::course::Course;
 use crate::document::{self, Extra};
 use crate::fault::Fault;
 use crate::model::Event;
@@ -48,8 +49,21 @@ impl Answer {
 }
 
 impl Active {
+    /// Whether it is answered at once, without being served.
+    pub(crate) fn is_turned_away(&self) -> bool {
+        self.refusal.is_some() || self.fault.is_some_and(Fault::turns_away)
+    }
+
     /// Answers a request that is turned away; false if it is not.
     pub(crate) fn turn_away(&mut self, out: &mut Output) -> bool {
+        if let Some(refusal) = self.refusal {
+            let request_id = self.request_id.as_deref();
+            let extra = Extra { request_id, close: self.answer.close, ..Extra::default() };
+            document::refusal(&mut out.bytes, refusal, extra);
+            out.mark(Unit::Broken(Exit::Keep));
+            self.tail_done = true;
+            return true;
+        }
         match self.fault {
             Some(Fault::CloseBefore) => out.mark(Unit::Broken(Exit::Close)),
             Some(Fault::Status { code, retry_after_s }) => {
@@ -66,7 +80,7 @@ impl Active {
 
     /// Breaks off a stream if it is time for that; false if it is not.
     pub(crate) fn strike(&mut self, wire: &Wire, out: &mut Output) -> bool {
-        let next = self.schedule.as_ref().and_then(|schedule| schedule.peek());
+        let next = self.course.as_ref().and_then(Course::peek);
         let (Some(fault), Some(at)) = (self.fault, self.strikes_at) else { return false };
         if next.is_some_and(|event| event.index < at) {
             return false;

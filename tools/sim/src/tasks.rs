@@ -260,6 +260,7 @@ async fn watch(reactor: Rc<Reactor>, event: TcpStream, index: usize) {
             match message {
                 Message::Adopt(fd) => adopt(&reactor, fd),
                 Message::Begin(id) => reactor.begin(id),
+                Message::Dealt => reactor.fetch(),
             }
         }
     }

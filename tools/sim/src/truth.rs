@@ -42,12 +42,13 @@ pub struct Record {
     pub read_ns: u64,
     /// What went wrong on purpose; null if nothing did.
     pub fault: Option<Fault>,
-    /// When it left the queue; null if it never did, or if a fault turned it away.
+    /// When it left the queue; null if it never did, or if it was turned away or refused. With a
+    /// serving model: when the first step that it shares began.
     pub started_ns: Option<u64>,
     /// FNV-1a (64 bits, 16 hex digits) of the body's bytes.
     pub body_hash: String,
     /// Requests at the server when it was read, served or waiting, this one included unless a
-    /// fault turned it away.
+    /// fault turned it away or the serving model refused it.
     pub in_flight: u32,
     /// The send of the response head, with the role event where there is one.
     pub head: Option<[u64; 2]>,
@@ -57,7 +58,8 @@ pub struct Record {
     /// The send of finish, usage and `[DONE]`, or of an answer in one piece, or of what a fault
     /// put in their place (a reset or a close without a byte: when it happened).
     pub tail: Option<[u64; 2]>,
-    /// Whether all of it was sent; false if a fault broke it off or replaced it.
+    /// Whether all of it was sent; false if a fault broke it off or replaced it, or the serving
+    /// model refused it: then it has a tail, and neither a start nor a fault.
     pub complete: bool,
 }
 

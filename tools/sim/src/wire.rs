@@ -61,6 +61,11 @@ impl Wire {
         }
     }
 
+    /// The model's name as it stands inside of a quoted string.
+    pub(crate) fn model(&self) -> &str {
+        &self.model
+    }
+
     /// The answer to `ask`, which is request `number`.
     pub(crate) fn answer(&self, endpoint: Endpoint, ask: &Ask, default_tokens: u32) -> Answer {
         let usage = match self.usage {

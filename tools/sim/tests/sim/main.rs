@@ -7,4 +7,6 @@ mod faults;
 #[cfg(test)]
 mod serve;
 #[cfg(test)]
+mod serving;
+#[cfg(test)]
 mod timing;

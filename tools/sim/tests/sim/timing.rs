@@ -7,10 +7,10 @@ use std::time::Duration;
 use crate::client::{Client, chat, request};
 use tokclock_sim::{Record, Server, Settings};
 
-const CHAT: &str = "/v1/chat/completions";
-const MS: u64 = 1_000_000;
+pub(crate) const CHAT: &str = "/v1/chat/completions";
+pub(crate) const MS: u64 = 1_000_000;
 
-fn records(path: &Path) -> Vec<Record> {
+pub(crate) fn records(path: &Path) -> Vec<Record> {
     let text = std::fs::read_to_string(path).unwrap();
     let mut records: Vec<Record> =
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -24,7 +24,7 @@ fn chunks(tokens: u32) -> usize {
 }
 
 /// Runs `clients` connections with `requests` chat streams each, one after the other.
-fn load(server: &Server, clients: u32, requests: u32, tokens: u32) {
+pub(crate) fn load(server: &Server, clients: u32, requests: u32, tokens: u32) {
     let address = server.address();
     thread::scope(|scope| {
         for _ in 0..clients {
@@ -129,7 +129,7 @@ fn a_limit_holds_across_threads() {
 }
 
 /// A CPU this process may run on.
-fn allowed_cpu() -> usize {
+pub(crate) fn allowed_cpu() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
     list.trim().split([',', '-']).next().unwrap().parse().unwrap()
