@@ -7,7 +7,8 @@ use std::sync::Arc;
 use tokclock_engine::plan::tokens::Ask;
 use tokclock_engine::run::{self as engine, Located, ServerTokenizer};
 use tokclock_engine::workload::{Class, Dialect};
-use tokclock_sim::{Law, Server, Settings};
+use tokclock_sim::serving::ServingSettings;
+use tokclock_sim::{Server, Settings};
 
 use crate::cpus;
 use crate::exit::Failure;
@@ -131,23 +132,17 @@ fn reach(reaching: &Reaching<'_>, cpu: Option<usize>) -> Result<Reached, Failure
 /// The embedded simulator: a finite server, so that a first run meets queues too. It gets a CPU of
 /// its own where there is one.
 fn simulator(cpu: Option<usize>) -> Result<Server, Failure> {
-    /// Requests served at once, the others wait.
-    const MAX_CONCURRENT: u32 = 64;
-    let law = |text: &str| {
-        text.parse::<Law>().map_err(|error| {
-            Failure::could_not_run(format!("the embedded simulator has no law `{text}`: {error}"))
-        })
+    /// Past its limit requests wait, as at most servers.
+    const MODEL: &str = "queue";
+    let failed = |error: &dyn std::error::Error| {
+        Failure::could_not_run(format!("the embedded simulator does not start: {error}"))
     };
     let settings = Settings {
         cpus: cpu.into_iter().collect(),
-        ttft: law("50ms")?,
-        itl: law("10ms")?,
-        max_concurrent: Some(MAX_CONCURRENT),
+        serving: Some(ServingSettings::preset(MODEL).map_err(|error| failed(&error))?),
         ..Settings::default()
     };
-    Server::start(&settings).map_err(|error| {
-        Failure::could_not_run(format!("the embedded simulator does not start: {error}"))
-    })
+    Server::start(&settings).map_err(|error| failed(&error))
 }
 
 fn failed(error: &impl std::error::Error) -> Failure {

@@ -1,6 +1,7 @@
 //! `tokclock sim`: the simulated server on its own.
 
-use tokclock_sim::{Faults, Server, Settings};
+use tokclock_sim::serving::ServingSettings;
+use tokclock_sim::{Faults, Law, Server, Settings};
 
 use crate::args::SimArgs;
 use crate::exit::{Code, Failure};
@@ -27,7 +28,18 @@ pub(crate) fn serve(args: &SimArgs) -> Result<Code, Failure> {
 }
 
 fn settings(args: &SimArgs) -> Result<Settings, Failure> {
+    /// What is served with where neither times nor a model are asked for.
+    const TTFT: Law = Law::Constant(50_000_000);
+    const ITL: Law = Law::Constant(10_000_000);
     let base = Settings::default();
+    let serving = args.serving.settings(args.seed);
+    if let Some(fault) = serving.as_ref().and_then(ServingSettings::fault) {
+        return Err(Failure::usage(format!("--serving: {fault}")));
+    }
+    let or_law = |given: Option<Law>, law| match serving {
+        Some(_) => Law::ZERO,
+        None => given.unwrap_or(law),
+    };
     let faults =
         Faults::new(args.fault.clone()).map_err(|error| Failure::usage(error.to_string()))?;
     Ok(Settings {
@@ -35,9 +47,9 @@ fn settings(args: &SimArgs) -> Result<Settings, Failure> {
         unix: args.unix.clone(),
         cpus: args.cpus.clone().map_or(base.cpus, |list| list.0),
         model: args.model.clone().unwrap_or(base.model),
-        ttft: args.ttft,
+        ttft: or_law(args.ttft, TTFT),
         ttst: args.ttst,
-        itl: args.itl,
+        itl: or_law(args.itl, ITL),
         tokens_per_event: args.tokens_per_event.unwrap_or(base.tokens_per_event),
         role_event: args.role_event.unwrap_or(base.role_event),
         head_early: args.head_early.unwrap_or(base.head_early),
@@ -49,12 +61,14 @@ fn settings(args: &SimArgs) -> Result<Settings, Failure> {
         seed: args.seed.unwrap_or(base.seed),
         faults,
         truth: args.truth.clone(),
+        serving,
     })
 }
 
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use tokclock_sim::serving::WhenFull;
 
     use super::*;
     use crate::args::{Cli, Command};
@@ -65,6 +79,40 @@ mod tests {
             Command::Sim(args) => settings(&args),
             _ => unreachable!("the line says sim"),
         }
+    }
+
+    #[test]
+    fn a_model_is_a_preset_and_what_is_typed_over_it() {
+        let plain = typed(&[]).unwrap();
+        assert_eq!((plain.ttft.to_string(), plain.itl.to_string()), ("50ms".into(), "10ms".into()));
+        assert_eq!(plain.serving, None);
+        let line = "--serving collapse --max-batch 8 --prefill-rate 900 --prefill-chunk 64 \
+            --step-base 5ms --step-per-request 50us --step-jitter exp:1ms --kv-tokens 700 \
+            --when-full refuse --preempt false --preempt-at-once 2 --queue 0 --seed 9";
+        let given = typed(&line.split_whitespace().collect::<Vec<_>>()).unwrap();
+        assert_eq!((given.ttft, given.itl), (Law::ZERO, Law::ZERO));
+        let expected = ServingSettings {
+            max_batch: 8,
+            prefill_rate: 900,
+            prefill_chunk: 64,
+            step_base_ns: 5_000_000,
+            step_per_request_ns: 50_000,
+            step_jitter: "exp:1ms".parse().unwrap(),
+            kv_tokens: 700,
+            preempt: false,
+            preempt_at_once: 2,
+            when_full: WhenFull::Refuse,
+            queue: Some(0),
+            seed: 9,
+        };
+        assert_eq!(given.serving, Some(expected));
+        for name in ServingSettings::PRESETS {
+            let preset = typed(&["--serving", name]).unwrap().serving;
+            assert_eq!(preset, ServingSettings::preset(name).ok(), "{name}");
+        }
+        let said = typed(&["--serving", "shed", "--queue", "4"]).unwrap_err();
+        assert_eq!(said.code, Code::Usage);
+        assert!(said.message.contains("refused"), "{said}");
     }
 
     #[test]
