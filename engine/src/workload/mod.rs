@@ -14,6 +14,7 @@ mod target;
 pub mod template;
 mod threshold;
 pub(crate) mod tokenizer;
+mod until;
 
 pub use client::{Cancel, CancelAfter, Client, Close, Connections, Limits, Retries, Sizes, Stamps};
 pub use content::{
@@ -23,7 +24,7 @@ pub use content::{
 pub use data::{DataSpec, Field, Format, OnBadLine, Order, Source, TimeUnit};
 pub use law::{Law, LawError, LengthLaw};
 pub use names::UnknownName;
-pub use objective::{Goodput, Limit, Metric, Objective, ObjectiveError, Percentile};
+pub use objective::{Aim, Goodput, Limit, Metric, Objective, ObjectiveError, Percentile};
 pub(crate) use secret::Secrets;
 pub use secret::{REDACTED, is_secret};
 pub use series::{Piece, RateSeries, SeriesError};
@@ -31,6 +32,7 @@ pub use target::{Address, Endpoint, Target, Tls};
 pub use template::{Template, TemplateError};
 pub use threshold::{ClientFigure, Threshold, ThresholdError, Thresholds};
 pub use tokenizer::{Embedded, Tokenizer};
+pub use until::{Until, UntilError};
 
 /// One load point, whole: what `run` needs and what a result must hold to be reproduced.
 #[derive(Debug, Clone, PartialEq)]
@@ -208,7 +210,7 @@ pub enum Overflow {
 }
 
 /// When to stop, and what counts. At least one of `requests`, `duration_ns` and `sessions` is set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Stop {
     /// Requests of the measured part.
     pub requests: Option<u64>,
@@ -220,6 +222,8 @@ pub struct Stop {
     pub warmup: Warmup,
     /// How long what is in flight may go on after the last request was issued, in ns.
     pub drain_ns: u64,
+    /// The measured part ends sooner once this is known well enough.
+    pub until: Option<Until>,
 }
 
 impl Stop {
@@ -232,6 +236,7 @@ impl Stop {
             sessions: None,
             warmup: Warmup::None,
             drain_ns: 0,
+            until: None,
         }
     }
 }
@@ -245,6 +250,8 @@ pub enum Warmup {
     Requests(u64),
     /// So long, in ns.
     Time(u64),
+    /// Until TTFT and throughput are steady, but no longer than this, in ns.
+    Auto(u64),
 }
 
 /// What the service promised.

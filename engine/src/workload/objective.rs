@@ -1,7 +1,11 @@
 //! Objectives on a run (`p95(ttft)<500ms`) and limits on a request (`ttft:500 tpot:50`).
 
+mod error;
+
 use std::fmt;
 use std::str::FromStr;
+
+pub use error::ObjectiveError;
 
 use super::Objectives;
 
@@ -44,15 +48,44 @@ pub enum Percentile {
 pub struct Objective {
     /// As the user wrote it.
     pub text: String,
-    /// Which figure.
-    pub percentile: Percentile,
-    /// Of which metric.
-    pub metric: Metric,
-    /// Largest value, in ns.
-    pub limit_ns: u64,
-    /// Whether the limit itself is allowed (`<=`) or not (`<`).
+    /// What is bounded, and by what.
+    pub aim: Aim,
+    /// Whether the limit itself is allowed (`<=`, `>=`) or not (`<`, `>`).
     pub inclusive: bool,
 }
+
+/// What an objective bounds, and by what.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Aim {
+    /// A judged figure of a latency from above.
+    Latency {
+        /// Which figure.
+        percentile: Percentile,
+        /// Of which metric.
+        metric: Metric,
+        /// Largest value, in ns.
+        limit_ns: u64,
+    },
+    /// Failed / (ok + failed) from above: a share from 0 to 1.
+    ErrorRate(f64),
+    /// Good requests / all that are good or missed a limit, from below: a share from 0 to 1.
+    GoodputShare(f64),
+}
+
+impl Aim {
+    /// What is bounded: a metric, `error_rate` or `goodput_share`.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Latency { metric, .. } => metric.as_str(),
+            Self::ErrorRate(_) => ERROR_RATE,
+            Self::GoodputShare(_) => GOODPUT_SHARE,
+        }
+    }
+}
+
+const ERROR_RATE: &str = "error_rate";
+const GOODPUT_SHARE: &str = "goodput_share";
 
 /// A limit on one request; a value equal to it is within it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -171,32 +204,59 @@ impl fmt::Display for Objective {
 }
 
 /// Reads `p95(ttft)<500ms`: a figure, a metric in brackets, `<` or `<=`, a number and its unit
-/// (ns, us, ms or s). Spaces may stand between the parts.
+/// (ns, us, ms or s); or a share: `error_rate<1%`, `goodput_share>=0.95`. Spaces may stand between the
+/// parts.
 impl FromStr for Objective {
     type Err = ObjectiveError;
 
     fn from_str(text: &str) -> Result<Self, ObjectiveError> {
         let text = text.trim();
         let shape = || ObjectiveError::Shape { text: text.to_owned() };
-        let (figure, rest) = text.split_once('(').ok_or_else(shape)?;
-        let (metric, rest) = rest.split_once(')').ok_or_else(shape)?;
-        let rest = rest.trim_start();
-        let limit = rest.strip_prefix('<').ok_or_else(|| match rest.starts_with('>') {
-            true => ObjectiveError::LowerBound { text: text.to_owned() },
-            false => shape(),
-        })?;
-        let (inclusive, limit) = match limit.strip_prefix('=') {
+        let at = text.find(['<', '>']).ok_or_else(shape)?;
+        let (what, rest) = text.split_at(at);
+        let (what, is_upper) = (what.trim_end(), rest.starts_with('<'));
+        let (inclusive, limit) = match rest[1..].strip_prefix('=') {
             Some(limit) => (true, limit),
-            None => (false, limit),
+            None => (false, &rest[1..]),
         };
-        Ok(Self {
-            text: text.to_owned(),
+        let aim = match (what.to_ascii_lowercase().as_str(), is_upper) {
+            (ERROR_RATE, true) => Aim::ErrorRate(share(limit)?),
+            (GOODPUT_SHARE, false) => Aim::GoodputShare(share(limit)?),
+            (GOODPUT_SHARE, true) => {
+                return Err(ObjectiveError::UpperBound { text: text.to_owned() });
+            }
+            (_, false) => return Err(ObjectiveError::LowerBound { text: text.to_owned() }),
+            _ => latency(what, limit).ok_or_else(shape)??,
+        };
+        Ok(Self { text: text.to_owned(), aim, inclusive })
+    }
+}
+
+/// `p95(ttft)` and `500ms`; `None` if that is not its shape.
+fn latency(what: &str, limit: &str) -> Option<Result<Aim, ObjectiveError>> {
+    let (figure, metric) = what.strip_suffix(')')?.split_once('(')?;
+    let read = || {
+        Ok(Aim::Latency {
             percentile: figure.parse()?,
             metric: metric.parse()?,
             limit_ns: duration_ns(limit, None)?,
-            inclusive,
         })
-    }
+    };
+    Some(read())
+}
+
+/// `1%` or `0.01`, from 0 to 1.
+fn share(text: &str) -> Result<f64, ObjectiveError> {
+    let text = text.trim();
+    let (number, unit) = match text.strip_suffix('%') {
+        Some(percent) => (percent.trim_end(), 100.0),
+        None => (text, 1.0),
+    };
+    let is_plain = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let value = number.parse::<f64>().ok().filter(|_| is_plain).map(|value| value / unit);
+    value
+        .filter(|share| (0.0..=1.0).contains(share))
+        .ok_or_else(|| ObjectiveError::Share { text: text.to_owned() })
 }
 
 /// `ttft:500`, the value in ms.
@@ -258,9 +318,11 @@ impl Objectives {
             return (!goodput.limits.is_empty()).then(|| goodput.limits.clone());
         }
         let strictest = |metric: Metric| {
-            let named = self.slo.iter().filter(|objective| objective.metric == metric);
-            let limit_ns = named.map(|objective| objective.limit_ns).min()?;
-            Some(Limit { metric, limit_ns })
+            let limits = self.slo.iter().filter_map(|objective| match objective.aim {
+                Aim::Latency { metric: its, limit_ns, .. } if its == metric => Some(limit_ns),
+                _ => None,
+            });
+            Some(Limit { metric, limit_ns: limits.min()? })
         };
         let metrics = [Metric::Ttft, Metric::Itl, Metric::Tpot, Metric::E2e];
         let limits: Vec<Limit> = metrics.into_iter().filter_map(strictest).collect();
@@ -295,73 +357,6 @@ pub(super) fn duration_ns(text: &str, bare_ns: Option<f64>) -> Result<u64, Objec
         return Err(wrong());
     }
     Ok(value_ns.round() as u64)
-}
-
-/// An objective or limit that cannot be read.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ObjectiveError {
-    /// Not `figure(metric)<limit`.
-    #[error("objective `{text}`: write it like `p95(ttft)<500ms`")]
-    Shape {
-        /// The objective.
-        text: String,
-    },
-    /// `>` or `>=`.
-    #[error("objective `{text}`: it must be an upper bound, `<` or `<=`, like `p95(ttft)<500ms`")]
-    LowerBound {
-        /// The objective.
-        text: String,
-    },
-    /// Not a figure of a distribution.
-    #[error("figure `{text}`: write mean, max or a percentile between p0 and p100, like `p99.9`")]
-    Percentile {
-        /// What stood there.
-        text: String,
-    },
-    /// Not a metric.
-    #[error(
-        "metric `{name}`: it must be one of ttfb, ttft, ttfo, ttst, icl, itl, tpot, ntpot, e2e"
-    )]
-    Metric {
-        /// What stood there.
-        name: String,
-    },
-    /// No unit, or one that is not a time.
-    #[error("limit `{text}`: give a number and its unit, ns, us, ms or s, like `500ms`")]
-    Unit {
-        /// What stood there.
-        text: String,
-    },
-    /// No number, or one too small or large.
-    #[error("limit `{text}`: give a plain number from 1 ns to a year, like `500ms` or `0.5s`")]
-    Number {
-        /// What stood there.
-        text: String,
-    },
-    /// Not `metric:limit`.
-    #[error("goodput `{text}`: write a metric and its limit in ms, like `ttft:500 tpot:50`")]
-    LimitShape {
-        /// What stood there.
-        text: String,
-    },
-    /// No limit at all.
-    #[error("goodput: it names no limit; write it like `ttft:500 tpot:50`")]
-    NoLimit,
-    /// The same metric again.
-    #[error("goodput: {metric} has two limits; give it one, like `{metric}:500`")]
-    Twice {
-        /// The metric.
-        metric: Metric,
-    },
-    /// A metric that a request has many of.
-    #[error(
-        "goodput: {metric} is many values per request; limit the request's mean, like `tpot:50`"
-    )]
-    NotPerRequest {
-        /// The metric.
-        metric: Metric,
-    },
 }
 
 #[cfg(test)]

@@ -25,8 +25,22 @@ fn an_objective_is_read_in_all_its_forms() {
     ];
     for (text, percentile, metric, limit_ns, inclusive) in cases {
         let text_kept = text.trim().to_owned();
-        let expected = Objective { text: text_kept, percentile, metric, limit_ns, inclusive };
+        let aim = Aim::Latency { percentile, metric, limit_ns };
+        let expected = Objective { text: text_kept, aim, inclusive };
         assert_eq!(objective(text), expected);
+    }
+}
+
+#[test]
+fn a_share_is_bounded_on_the_side_where_it_hurts() {
+    let cases = [
+        ("error_rate<1%", Aim::ErrorRate(0.01), false),
+        ("Error_Rate <= 0.05", Aim::ErrorRate(0.05), true),
+        ("goodput_share>=0.95", Aim::GoodputShare(0.95), true),
+        ("goodput_share > 99 %", Aim::GoodputShare(0.99), false),
+    ];
+    for (text, aim, inclusive) in cases {
+        assert_eq!(objective(text), Objective { text: text.into(), aim, inclusive });
     }
 }
 
@@ -38,6 +52,11 @@ fn a_wrong_objective_names_the_part_and_shows_a_right_one() {
         ("p95(ttft<500ms", "objective `"),
         ("p95(ttft)=500ms", "objective `"),
         ("p95(ttft)>500ms", "upper bound"),
+        ("error_rate>1%", "upper bound"),
+        ("goodput_share<0.95", "lower bound"),
+        ("error_rate<150%", "limit `150%`: give a share"),
+        ("error_rate<1ms", "limit `1ms`: give a share"),
+        ("goodput_share>=", "limit ``: give a share"),
         ("p100(ttft)<500ms", "figure `p100`"),
         ("p0(ttft)<500ms", "figure `p0`"),
         ("p-5(ttft)<500ms", "figure `p-5`"),
