@@ -188,6 +188,8 @@ impl WorkloadReport {
             Warmup::None => (None, None),
             Warmup::Requests(requests) => (Some(requests), None),
             Warmup::Time(ns) => (None, Some(ns)),
+            // How long it was is a fact of the run.
+            Warmup::Auto(_) => (None, None),
         };
         let first = workload.mix.first().map(|class| &class.content);
         let synthetic = first.filter(|content| content.data.is_none());

@@ -4,12 +4,13 @@ use serde::{Deserialize, Serialize};
 
 use super::Facts;
 use super::distribution::Distribution;
+use super::evidence::Shares;
 use super::goodput::{GoodputReport, goodput};
 use super::judged::Judged;
 use super::metric::Request;
 use super::part::Part;
 use super::rate::Window;
-use super::slo::{self, SloReport};
+use super::slo::{self, Bench, SloReport};
 use super::summary::{Latency, Outcomes, Requests};
 use super::tokens::{TokenSums, Tokens};
 use crate::record::ClassTally;
@@ -80,6 +81,8 @@ fn report(
     let measured: Vec<&Request> = own.iter().filter(|request| request.is_measured()).collect();
     let part = Part::new(&measured, own, requests.offered, facts.end, &tally.icl, &tally.itl);
     let lost = part.lost();
+    let good = goodput(&class.objectives, own, lost, window, facts.end);
+    let shares = Shares::of(&requests, good.as_ref());
     let completed = own.iter().filter(|one| one.is_ok() && window.holds(one.completed())).count();
     ClassReport {
         name: class.name.clone().unwrap_or_default(),
@@ -92,8 +95,8 @@ fn report(
         tokens: sums.tokens.finish(),
         rps: window.per_second(completed as u64),
         output_tps: window.per_second(tally.window_output_tokens),
-        goodput: goodput(&class.objectives, own, lost, window, facts.end),
-        slo: slo::judge(&class.objectives.slo, |metric| part.trial(metric)),
+        slo: slo::judge(&class.objectives.slo, &Bench { part: &part, tallies: &[], shares }),
+        goodput: good,
         requests,
     }
 }

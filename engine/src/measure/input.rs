@@ -1,8 +1,22 @@
 //! What `summarize` is given beside the rows: the facts of a run that no single request knows.
 
+use serde::{Deserialize, Serialize};
+
 use super::ceiling::Ceiling;
 use crate::record::{Pooled, Second, Tally};
 use crate::telemetry::host::Watched;
+
+/// What was decided about a run while it went on.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Steered {
+    /// Whether TTFT and throughput were steady when a warm-up that waited for that ended; null if it
+    /// did not wait, or the run was over before.
+    pub steady_after_warmup: Option<bool>,
+    /// What the measured part waited for, if for anything but its time and its requests.
+    pub until: Option<String>,
+    /// Whether that came about.
+    pub until_reached: Option<bool>,
+}
 
 /// The facts of one finished run.
 #[derive(Debug, Clone)]
@@ -39,6 +53,8 @@ pub struct Facts {
     pub resolve_ns: u64,
     /// The ramp of a closed loop, ns.
     pub ramp_ns: u64,
+    /// What was decided while it went on.
+    pub steered: Steered,
     /// What one reactor of this host is known to sustain, where that was calibrated.
     pub ceiling: Option<Ceiling>,
 }

@@ -3,7 +3,7 @@
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::distribution::{ByPercentile, nearest, rank};
+use super::distribution::{ByPercentile, nearest};
 use crate::record::Tally;
 
 /// `[low, high]`; an end that the sample cannot support is `None`.
@@ -38,21 +38,39 @@ const SEED: u64 = 0x746f_6b63_6c6f_636b;
 /// values.
 #[must_use]
 pub(super) fn order_statistics(in_order: &[u64], sorted: &[u64]) -> ByPercentile<Interval> {
-    let count = sorted.len() as u64;
     ByPercentile::from_fn(|p| {
-        let at = rank(count, p);
-        let Some(value) = nearest(sorted, at) else { return [None, None] };
-        let effective = (count as f64 / inflation(in_order, value)).floor().max(1.0) as u64;
-        let (low, high) = binomial_ranks(effective, p as f64 / 1000.0);
-        let scale = count as f64 / effective as f64;
-        let low = low.map(|rank| ((rank as f64 * scale).floor() as u64).clamp(1, at));
-        let high = high.map(|rank| ((rank as f64 * scale).ceil() as u64).clamp(at, count));
-        [low, high].map(|rank| rank.and_then(|rank| nearest(sorted, rank)))
+        order_statistic(in_order, sorted, p as f64 / 1000.0).map_or([None, None], |(_, ends)| ends)
     })
 }
 
+/// How far the farther end of the 95 % interval of the `q`-quantile of `in_order` lies from it, as a
+/// share of it; `None` where the sample supports no such end.
+#[must_use]
+pub fn half_width(in_order: &[u64], q: f64) -> Option<f64> {
+    let mut sorted = in_order.to_vec();
+    sorted.sort_unstable();
+    let (value, [low, high]) = order_statistic(in_order, &sorted, q)?;
+    let away = value.saturating_sub(low?).max(high?.saturating_sub(value));
+    let share = away as f64 / value as f64;
+    share.is_finite().then_some(share)
+}
+
+/// The `q`-quantile by nearest rank and its interval; `None` without values.
+fn order_statistic(in_order: &[u64], sorted: &[u64], q: f64) -> Option<(u64, Interval)> {
+    let count = sorted.len() as u64;
+    let at = ((q * count as f64 * (1.0 - 1e-12)).ceil() as u64).clamp(1, count.max(1));
+    let value = nearest(sorted, at)?;
+    let effective = (count as f64 / inflation(in_order, value)).floor().max(1.0) as u64;
+    let (low, high) = binomial_ranks(effective, q);
+    let scale = count as f64 / effective as f64;
+    let low = low.map(|rank| ((rank as f64 * scale).floor() as u64).clamp(1, at));
+    let high = high.map(|rank| ((rank as f64 * scale).ceil() as u64).clamp(at, count));
+    Some((value, [low, high].map(|rank| rank.and_then(|rank| nearest(sorted, rank)))))
+}
+
 /// How much more the batch means of `value <= pivot` vary than independent ones would; at least 1.
-fn inflation(in_order: &[u64], pivot: u64) -> f64 {
+#[must_use]
+pub(super) fn inflation(in_order: &[u64], pivot: u64) -> f64 {
     let size = in_order.len() / BATCHES;
     if size < BATCH_MIN {
         return 1.0;

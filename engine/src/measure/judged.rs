@@ -166,6 +166,55 @@ impl<'a> Trial<'a> {
         }
     }
 
+    /// Samples that are longer than `limit`, ns, and those of which it is known: a cut request that was
+    /// waited for no longer than that is on neither side.
+    #[must_use]
+    pub(super) fn beyond(&self, limit: u64) -> (u64, u64) {
+        let longer = match &self.known {
+            Known::Values { sorted, .. } => {
+                (sorted.len() - sorted.partition_point(|&value| value <= limit)) as u64
+            }
+            Known::Pooled(pooled) => pooled.len() - pooled.count_between(0, limit),
+        };
+        let waited = (self.cut.len() - self.cut.partition_point(|&age| age <= limit)) as u64;
+        let out = waited + self.endless;
+        (longer + out, self.known_count() + out)
+    }
+
+    /// Whether a request failed or was dropped.
+    #[must_use]
+    pub(super) fn is_endless(&self) -> bool {
+        self.endless > 0
+    }
+
+    /// The `q`-quantile of the known samples.
+    #[must_use]
+    pub(super) fn known_quantile(&self, q: f64) -> Option<u64> {
+        let count = self.known_count();
+        (count > 0)
+            .then(|| (q * count as f64).ceil().clamp(1.0, count as f64) as u64)
+            .and_then(|at| self.known_at(at))
+    }
+
+    /// One value per request in order of origin, cut and failed ones as the largest number; nothing of
+    /// pooled gaps.
+    #[must_use]
+    pub(super) fn in_order(&self) -> &[u64] {
+        match &self.known {
+            Known::Values { in_order, .. } => in_order,
+            Known::Pooled(_) => &[],
+        }
+    }
+
+    /// Mean of pooled gaps, ns, and their number.
+    #[must_use]
+    pub(super) fn pooled_mean(&self) -> Option<(f64, u64)> {
+        match &self.known {
+            Known::Pooled(pooled) if !pooled.is_empty() => Some((pooled.mean(), pooled.len())),
+            _ => None,
+        }
+    }
+
     fn at_rank(&self, at: u64) -> Figure {
         let known = self.known_count();
         if at <= known {

@@ -155,6 +155,12 @@ impl Request {
         self.outcome == Outcome::Ok
     }
 
+    /// It failed.
+    #[must_use]
+    pub fn is_failed(&self) -> bool {
+        self.outcome == Outcome::Error
+    }
+
     /// When it completed: `done`, else its last token.
     #[must_use]
     pub fn completed(&self) -> Option<u64> {

@@ -10,11 +10,16 @@
 mod accuracy;
 mod arrivals;
 mod asked;
+mod bins;
 mod cache;
 mod ceiling;
 mod class;
 mod client;
+mod clusters;
+pub mod curve;
+mod dependence;
 mod distribution;
+mod evidence;
 mod goodput;
 pub mod health;
 mod input;
@@ -22,46 +27,56 @@ mod interval;
 mod judged;
 mod metric;
 mod network;
+#[cfg(test)]
+mod noise;
 mod part;
 mod rate;
 #[cfg(test)]
 mod rows;
 mod slo;
 mod stage;
+mod steady;
 mod summary;
 mod tokens;
+mod trend;
 mod turn;
 
 pub use accuracy::{Accuracy, AccuracyReport, Seen};
 pub use arrivals::{ArrivalReport, ArrivalVerdict, GapTest};
 pub use asked::{ClassAsked, LoadReport, TargetReport, TlsReport, WorkloadReport};
+pub use bins::{BIN_NS, Bins, Steadiness, bins, steadiness};
 pub use cache::{CacheCounters, CacheReport};
 pub use ceiling::{Ceiling, peak_reads_per_s};
 pub use class::ClassReport;
 pub use client::{ClientReport, ReactorReport, Slip};
 pub use distribution::{ByPercentile, Distribution};
+pub use evidence::{Decision, Evidence};
 pub use goodput::{Attainment, GoodputReport};
 pub use health::{Health, Reason, ReasonKind, Severity};
-pub use input::Facts;
-pub use interval::Interval;
+pub use input::{Facts, Steered};
+pub use interval::{Interval, half_width};
 pub use judged::{Judged, JudgedDistribution};
 pub use metric::{Maybe, Request, Since};
 pub use network::NetworkReport;
 pub use rate::{Rate, Window};
 pub use slo::{Held, ObjectiveReport, SloReport};
 pub use stage::StageReport;
+pub use steady::{Steady, Truncation, steady, truncation, truncation_of_seen};
 pub use summary::{
     Latency, Phases, Requests, Run, SCHEMA, Service, Summary, Verdicts, WindowReport,
 };
 pub use tokens::{Added, Tokens};
+pub use trend::{TREND_BINS_MIN, Trend, rises};
 pub use turn::{SessionsReport, TurnReport};
 
 use class::Sums;
+use evidence::Shares;
 use interval::{Pool, resampled};
 use part::Part;
+use slo::Bench;
 
 use crate::record::{Row, Tally};
-use crate::workload::Workload;
+use crate::workload::{Load, Schedule, Workload};
 
 /// All figures of a run: from what was asked, what is known of the run, and a row per request, in
 /// any order.
@@ -71,6 +86,76 @@ pub fn summarize(
     facts: &Facts,
     rows: impl IntoIterator<Item = Row>,
 ) -> Summary {
+    let (requests, sums, by_class) = gather(workload, rows);
+    let measured: Vec<&Request> = requests.iter().filter(|r| r.is_measured()).collect();
+
+    let sum =
+        |field: fn(&Tally) -> u64| facts.tallies.iter().map(field).fold(0, u64::saturating_add);
+    let run = run(workload, facts, sums.outcomes.warmup);
+    let counts = sums.outcomes.finish(sum(|t| t.offered), sum(|t| t.dropped));
+    let (icl, itl) = (&facts.pooled.icl, &facts.pooled.itl);
+    let part = Part::new(&measured, &requests, counts.offered, facts.end, icl, itl);
+    let pooled = |histogram, pool| {
+        let gaps = Distribution::from_histogram(histogram);
+        Distribution { ci95: resampled(&facts.tallies, pool, &gaps.percentiles), ..gaps }
+    };
+    let latency = part.latency(pooled(icl, Pool::Chunks), pooled(itl, Pool::Tokens));
+    let lost = part.lost();
+    let window = Window { start: facts.window_start, end: facts.window_end };
+    let tokens = sums.tokens.finish();
+    let good = goodput::goodput(&workload.objectives, &requests, lost, window, facts.end);
+    let shares = Shares::of(&counts, good.as_ref());
+    let bench = Bench { part: &part, tallies: &facts.tallies, shares };
+    let client = ClientReport::new(workload, facts, &measured, &latency);
+    Summary {
+        schema: SCHEMA.into(),
+        run,
+        target: TargetReport::new(workload, &facts.tallies),
+        workload: WorkloadReport::new(workload, facts.ramp_ns),
+        host: serde_json::Value::Null,
+        judged: part.judged(),
+        rate: rate::rates(workload, facts, &requests, counts.offered, &latency.tpot.percentiles),
+        slo: slo::judge(&workload.objectives.slo, &bench),
+        goodput: good,
+        cache: Some(cache::cache(&measured)),
+        classes: class::classes(workload, facts, &requests, by_class),
+        sessions: turn::sessions(&measured, &facts.tallies),
+        stages: stage::stages(workload, facts, &requests),
+        steadiness: steadiness(&requests, window, is_at_one_rate(workload)),
+        notes: health::notes(&client, &tokens, latency.itl.count > latency.icl.count),
+        requests: counts,
+        client,
+        latency,
+        tokens,
+    }
+}
+
+/// What is decided on the objectives: the `slo` of [`summarize`], for those who want no other figure.
+#[must_use]
+pub fn verdict(
+    workload: &Workload,
+    facts: &Facts,
+    rows: impl IntoIterator<Item = Row>,
+) -> Option<SloReport> {
+    let (requests, sums, _) = gather(workload, rows);
+    let measured: Vec<&Request> = requests.iter().filter(|r| r.is_measured()).collect();
+    let sum =
+        |field: fn(&Tally) -> u64| facts.tallies.iter().map(field).fold(0, u64::saturating_add);
+    let counts = sums.outcomes.finish(sum(|t| t.offered), sum(|t| t.dropped));
+    let (icl, itl) = (&facts.pooled.icl, &facts.pooled.itl);
+    let part = Part::new(&measured, &requests, counts.offered, facts.end, icl, itl);
+    let window = Window { start: facts.window_start, end: facts.window_end };
+    let objectives = &workload.objectives;
+    let good = goodput::goodput(objectives, &requests, part.lost(), window, facts.end);
+    let shares = Shares::of(&counts, good.as_ref());
+    slo::judge(&objectives.slo, &Bench { part: &part, tallies: &facts.tallies, shares })
+}
+
+/// What the figures need of `rows`, by origin; and the sums over all of them and over each class.
+fn gather(
+    workload: &Workload,
+    rows: impl IntoIterator<Item = Row>,
+) -> (Vec<Request>, Sums, Vec<Sums>) {
     let mut sums = Sums::default();
     let mut by_class = vec![Sums::default(); workload.mix.len()];
     let mut requests = Vec::new();
@@ -86,43 +171,13 @@ pub fn summarize(
         requests.push(request);
     }
     requests.sort_by_key(|request| (request.origin, request.index));
-    let measured: Vec<&Request> = requests.iter().filter(|r| r.is_measured()).collect();
+    (requests, sums, by_class)
+}
 
-    let sum =
-        |field: fn(&Tally) -> u64| facts.tallies.iter().map(field).fold(0, u64::saturating_add);
-    let run = run(workload, facts, sums.outcomes.warmup);
-    let counts = sums.outcomes.finish(sum(|t| t.offered), sum(|t| t.dropped));
-    let (icl, itl) = (&facts.pooled.icl, &facts.pooled.itl);
-    let part = Part::new(&measured, &requests, counts.offered, facts.end, icl, itl);
-    let pooled = |histogram, pool| {
-        let gaps = Distribution::from_histogram(histogram);
-        Distribution { ci95: resampled(&facts.tallies, pool, &gaps.percentiles), ..gaps }
-    };
-    let latency = part.latency(pooled(icl, Pool::Chunks), pooled(itl, Pool::Tokens));
-    let lost = part.lost();
-    let tokens = sums.tokens.finish();
-    let client = ClientReport::new(workload, facts, &measured, &latency);
-    let window = Window { start: facts.window_start, end: facts.window_end };
-    Summary {
-        schema: SCHEMA.into(),
-        run,
-        target: TargetReport::new(workload, &facts.tallies),
-        workload: WorkloadReport::new(workload, facts.ramp_ns),
-        host: serde_json::Value::Null,
-        judged: part.judged(),
-        rate: rate::rates(workload, facts, &requests, counts.offered, &latency.tpot.percentiles),
-        goodput: goodput::goodput(&workload.objectives, &requests, lost, window, facts.end),
-        slo: slo::judge(&workload.objectives.slo, |metric| part.trial(metric)),
-        cache: Some(cache::cache(&measured)),
-        classes: class::classes(workload, facts, &requests, by_class),
-        sessions: turn::sessions(&measured, &facts.tallies),
-        stages: stage::stages(workload, facts, &requests),
-        notes: health::notes(&client, &tokens, latency.itl.count > latency.icl.count),
-        requests: counts,
-        client,
-        latency,
-        tokens,
-    }
+/// Whether requests arrive at one rate, whatever becomes of them: only then does a rise of what is in
+/// flight say that the service falls behind.
+fn is_at_one_rate(workload: &Workload) -> bool {
+    matches!(workload.load, Load::Open { schedule: Schedule::Rate { .. }, .. })
 }
 
 fn run(workload: &Workload, facts: &Facts, warmup_requests: u64) -> Run {
@@ -143,6 +198,7 @@ fn run(workload: &Workload, facts: &Facts, warmup_requests: u64) -> Run {
         interrupted: facts.interrupted,
         warmup_requests,
         ramp_ns: facts.ramp_ns,
+        steered: facts.steered.clone(),
     }
 }
 

@@ -39,6 +39,11 @@ impl<'a> Part<'a> {
         Self { measured, lost, end, icl, itl }
     }
 
+    /// The measured requests, in order of origin.
+    pub(super) fn measured(&self) -> &'a [&'a Request] {
+        self.measured
+    }
+
     /// Arrivals without a request.
     pub(super) fn lost(&self) -> u64 {
         self.lost

@@ -129,6 +129,7 @@ pub(super) fn facts(window_ms: u64) -> Facts {
         host: crate::telemetry::host::Watched::default(),
         resolve_ns: 0,
         ramp_ns: 0,
+        steered: Default::default(),
         ceiling: None,
     }
 }

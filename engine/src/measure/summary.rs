@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::asked::{TargetReport, WorkloadReport};
+use super::bins::Steadiness;
 use super::cache::CacheReport;
 use super::class::ClassReport;
 use super::client::ClientReport;
 use super::distribution::Distribution;
 use super::goodput::GoodputReport;
 use super::health::{Health, Reason};
+use super::input::Steered;
 use super::judged::Judged;
 use super::rate::Rate;
 use super::slo::{Held, SloReport};
@@ -54,6 +56,9 @@ pub struct Summary {
     pub goodput: Option<GoodputReport>,
     /// Objectives on the run; null without any.
     pub slo: Option<SloReport>,
+    /// Whether the window was steady.
+    #[serde(default)]
+    pub steadiness: Steadiness,
     /// The prefix cache.
     #[serde(default)]
     pub cache: Option<CacheReport>,
@@ -138,6 +143,9 @@ pub struct Run {
     pub warmup_requests: u64,
     /// Time over which a closed loop's users started, ns.
     pub ramp_ns: u64,
+    /// What was decided while it went on.
+    #[serde(default, flatten)]
+    pub steered: Steered,
 }
 
 /// The measured part.

@@ -6,7 +6,7 @@ use super::rows::{MS, closed, cut, facts, facts_of, failed, open, row, row_at};
 use super::*;
 use crate::record::{ErrorClass, Outcome, Phase, WaitCause};
 use crate::telemetry::host::Softnet;
-use crate::workload::{Goodput, Limit, Metric, Objective, Percentile};
+use crate::workload::{Aim, Goodput, Limit, Metric, Objective, Percentile};
 
 fn ms(value: Option<u64>) -> Option<f64> {
     value.map(|ns| ns as f64 / MS as f64)
@@ -192,9 +192,11 @@ fn dropped_arrivals_count_in_what_was_offered_and_judged() {
         Some(Goodput { limits: vec![Limit { metric: Metric::Ttft, limit_ns: 50 * MS }] });
     workload.objectives.slo = vec![Objective {
         text: "p50(ttft)<=50ms".into(),
-        percentile: Percentile::Quantile(0.5),
-        metric: Metric::Ttft,
-        limit_ns: 50 * MS,
+        aim: Aim::Latency {
+            percentile: Percentile::Quantile(0.5),
+            metric: Metric::Ttft,
+            limit_ns: 50 * MS,
+        },
         inclusive: true,
     }];
     let got = summarize(&workload, &facts, rows);
@@ -349,7 +351,8 @@ fn asked(is_open: bool) -> Workload {
     for percentile in [Percentile::Mean, Percentile::Max, Percentile::Quantile(0.95)] {
         for metric in [Metric::E2e, Metric::Itl] {
             let text = String::new();
-            let objective = Objective { text, percentile, metric, limit_ns: MS, inclusive: true };
+            let aim = Aim::Latency { percentile, metric, limit_ns: MS };
+            let objective = Objective { text, aim, inclusive: true };
             workload.objectives.slo.push(objective);
         }
     }
