@@ -373,7 +373,7 @@ fn total(stop: &Stop, has_sessions: bool) -> Option<u64> {
     let warmup = match stop.warmup {
         Warmup::None => 0,
         Warmup::Requests(requests) => requests,
-        Warmup::Time(_) => return None,
+        Warmup::Time(_) | Warmup::Auto(_) => return None,
     };
     Some(warmup.saturating_add(stop.requests?))
 }

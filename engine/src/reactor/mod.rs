@@ -40,6 +40,7 @@ pub use tls::TlsFilesError;
 pub(crate) use crew::{Crew, Writer};
 pub(crate) use setup::{Answers, Count, Gauge, Start};
 pub(crate) use socket::{is_own_address, stamp_keeper};
+pub(crate) use thread::{Rest, Watcher, pause};
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -293,6 +294,7 @@ impl Core {
             count += second.ttft_count;
         }
         gauge.output_tokens.store(tokens, Relaxed);
+        gauge.output_events.store(self.recorder.tally().output_events, Relaxed);
         gauge.ttft_sum_ns.store(sum, Relaxed);
         gauge.ttft_count.store(count, Relaxed);
     }

@@ -272,6 +272,7 @@ pub(crate) struct Gauge {
     pub(crate) cancelled: AtomicU64,
     pub(crate) in_flight: AtomicU64,
     pub(crate) output_tokens: AtomicU64,
+    pub(crate) output_events: AtomicU64,
     pub(crate) ttft_sum_ns: AtomicU64,
     pub(crate) ttft_count: AtomicU64,
 }

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::thread::{JoinHandle, Thread};
+use std::time::Duration;
 
 /// The priority of one such thread, changed by itself and by reactors.
 ///
@@ -62,6 +63,60 @@ pub(crate) fn spawn_low<T: Send + 'static>(
         standing.enter();
         work(&standing)
     })
+}
+
+/// Sleeps.
+pub(crate) fn pause(ns: u64) {
+    std::thread::sleep(Duration::from_nanos(ns));
+}
+
+/// A thread that looks on, and sleeps in between.
+pub(crate) struct Watcher<T> {
+    thread: JoinHandle<T>,
+    rest: Rest,
+}
+
+/// How such a thread sleeps, and learns that it is over.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Rest {
+    over: Arc<AtomicBool>,
+}
+
+impl<T: Send + 'static> Watcher<T> {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// When no thread can be started.
+    pub(crate) fn spawn(
+        name: &str,
+        work: impl FnOnce(&Rest) -> T + Send + 'static,
+    ) -> io::Result<Self> {
+        let rest = Rest::default();
+        let own = rest.clone();
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || work(&own))?;
+        Ok(Self { thread, rest })
+    }
+
+    /// Wakes it, tells it that it is over, and waits for what it brings; nothing if it broke.
+    pub(crate) fn end(self) -> Option<T> {
+        self.rest.over.store(true, Relaxed);
+        self.thread.thread().unpark();
+        self.thread.join().ok()
+    }
+}
+
+impl Rest {
+    /// Sleeps so long at most. Whether it goes on.
+    pub(crate) fn sleep(&self, ns: u64) -> bool {
+        if !self.is_over() {
+            std::thread::park_timeout(Duration::from_nanos(ns));
+        }
+        !self.is_over()
+    }
+
+    fn is_over(&self) -> bool {
+        self.over.load(Relaxed)
+    }
 }
 
 fn set(thread: i32, policy: i32) {

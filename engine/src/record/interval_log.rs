@@ -77,6 +77,7 @@ mod tests {
             host: crate::telemetry::host::Watched::default(),
             resolve_ns: 0,
             ramp_ns: 0,
+            steered: Default::default(),
             ceiling: None,
         }
     }

@@ -117,6 +117,8 @@ pub trait Annotate {
     fn keep_chunks(&self) -> bool;
     /// Whether rows hold the generated text.
     fn keep_text(&self) -> bool;
+    /// A row was written.
+    fn seen(&self, row: &Row);
 }
 
 impl Settled {

@@ -107,6 +107,7 @@ impl<N: Annotate> Spill<N> {
         if let Err(error) = written {
             self.failed = Some(error);
         }
+        self.notes.seen(&row);
     }
 }
 

@@ -34,6 +34,7 @@ impl Window {
             Warmup::Time(ns) => (begin.saturating_add(ns), 0),
             Warmup::Requests(0) => (begin, 0),
             Warmup::Requests(requests) => (u64::MAX, requests),
+            Warmup::Auto(_) => (u64::MAX, 0),
         };
         let end = match stop.duration_ns {
             Some(duration) if start != u64::MAX => start.saturating_add(duration),
@@ -44,11 +45,13 @@ impl Window {
             end: AtomicU64::new(end),
             warmup_requests,
             duration_ns: stop.duration_ns,
-            claims_max: stop.requests.filter(|_| matches!(stop.warmup, Warmup::Time(_))),
+            claims_max: stop
+                .requests
+                .filter(|_| matches!(stop.warmup, Warmup::Time(_) | Warmup::Auto(_))),
             claims: AtomicU64::new(0),
             numbered: has_sessions.then(|| {
                 let measured = stop.requests.unwrap_or(u64::MAX);
-                let by_time = matches!(stop.warmup, Warmup::Time(_));
+                let by_time = matches!(stop.warmup, Warmup::Time(_) | Warmup::Auto(_));
                 if by_time { u64::MAX } else { measured.saturating_add(warmup_requests) }
             }),
             begun: AtomicU64::new(0),
@@ -100,7 +103,23 @@ impl Window {
         self.end.load(Relaxed)
     }
 
-    /// Ends the measured part now, if it has not ended: an interrupt.
+    /// Begins the measured part at `at`, where nothing else says when that is. `at` lies ahead of every
+    /// request that has begun.
+    pub fn open(&self, at: u64) {
+        if let Some(duration) = self.duration_ns {
+            // First the end: between the two nothing is measured.
+            self.end.store(at.saturating_add(duration), Relaxed);
+        }
+        self.start.fetch_min(at, Relaxed);
+    }
+
+    /// Whether the measured part has begun, or it is known when it will.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.start() != u64::MAX
+    }
+
+    /// Ends the measured part now, if it has not ended: an interrupt, or enough is known.
     pub fn cut(&self, now: u64) {
         self.end.fetch_min(now, Relaxed);
     }
@@ -164,6 +183,18 @@ mod tests {
         let window = Window::new(&stop(Warmup::Time(100), None), 0, false);
         let begun = (0..50).filter(|_| window.claim(Phase::Warmup)).count();
         assert_eq!(begun, 50, "the warm-up is extra");
+        assert_eq!((0..50).filter(|_| window.claim(Phase::Measure)).count(), 10);
+    }
+
+    #[test]
+    fn a_warm_up_of_unknown_length_ends_when_it_is_told() {
+        let window = Window::new(&stop(Warmup::Auto(1000), Some(50)), 7, false);
+        assert!(!window.is_open());
+        assert_eq!(window.phase(0, 20), Phase::Warmup);
+        window.open(30);
+        window.open(40);
+        assert_eq!(window.phase(1, 29), Phase::Warmup);
+        assert_eq!(window.phase(2, 30), Phase::Measure);
         assert_eq!((0..50).filter(|_| window.claim(Phase::Measure)).count(), 10);
     }
 

@@ -19,11 +19,13 @@ pub fn prefix_cache<'a>(servers: impl Iterator<Item = Asked<'a>>) -> Option<(u64
         .reduce(|one, other| (one.0.saturating_add(other.0), one.1.saturating_add(other.1)))
 }
 
-fn counted(text: &str) -> Option<(u64, u64)> {
+/// The sum of all samples of a name in a page of Prometheus text, with `_` in place of `:`; of a page
+/// that is none, `None`.
+pub(super) fn scrape_sum(text: &str) -> Option<impl Fn(&str) -> Option<f64> + use<>> {
     // The library takes no colon in a name, and no value has one.
     let lines = text.lines().map(|line| Ok(line.replace(':', "_")));
     let scrape = prometheus_parse::Scrape::parse(lines).ok()?;
-    let sum = |name: &str| {
+    Some(move |name: &str| {
         let values = scrape.samples.iter().filter(|sample| sample.metric == name);
         let values = values.filter_map(|sample| match sample.value {
             prometheus_parse::Value::Counter(value)
@@ -32,7 +34,11 @@ fn counted(text: &str) -> Option<(u64, u64)> {
             _ => None,
         });
         values.reduce(|sum, value| sum + value)
-    };
+    })
+}
+
+fn counted(text: &str) -> Option<(u64, u64)> {
+    let sum = scrape_sum(text)?;
     COUNTERS.iter().find_map(|(queries, hits)| Some((sum(queries)? as u64, sum(hits)? as u64)))
 }
 

@@ -2,8 +2,12 @@
 //! bring is handed on as [`Facts`].
 
 mod cache;
+mod idle;
+pub mod ladder;
 mod preflight;
 mod progress;
+pub mod search;
+mod steer;
 mod template;
 
 pub use crate::reactor::Control;
@@ -13,6 +17,7 @@ pub use crate::reactor::probe::{
     reach, settle_paths, wait_ready,
 };
 pub use cache::prefix_cache;
+pub use idle::{Idle, wait_idle};
 pub use preflight::{SPARE_DESCRIPTORS, check, cpus};
 pub use progress::{Progress, Snapshot};
 pub use template::template_tokens;
@@ -24,9 +29,10 @@ use crate::clock::RunClock;
 use crate::measure::Facts;
 use crate::plan::{Materials, Plan, PlanError};
 use crate::reactor::{Answers, Count, Crew, Ended, Gauge, Start, Writer, stamp_keeper};
-use crate::record::{Annotate, Spill, Window};
+use crate::record::{Annotate, Row, Spill, Window};
 use crate::telemetry::host::Watch;
-use crate::workload::{Load, Stamps, Workload};
+use crate::workload::{Load, Schedule, Stamps, Workload};
+use steer::{Heard, Steering};
 
 /// Name of the file of finished requests in a result directory.
 pub const REQUESTS_FILE: &str = "requests.jsonl";
@@ -98,7 +104,9 @@ pub fn run(
         classes: workload.mix.iter().map(|class| class.name.clone()).collect(),
         keep_chunks: workload.client.keep_chunks,
         keep_text: workload.client.keep_text,
+        heard: Heard::of(workload),
     };
+    let heard = notes.heard.clone();
     let rings = std::mem::take(&mut crew.writer_rings);
     let spill =
         Spill::create(&requests, rings, notes).map_err(|error| write_error(&requests, &error))?;
@@ -107,6 +115,8 @@ pub fn run(
     let writer =
         Writer::spawn(spill, Arc::clone(&crew.writer), Arc::clone(control)).map_err(host_error)?;
     progress.begin(workload, &gauges, plan.total());
+    let steering = Steering::begin(workload.stop, (&clock, begin), &window, &gauges, heard);
+    let steering = steering.map_err(host_error)?;
     crew.go(gauges.iter().map(|gauge| Start {
         begin,
         window: Arc::clone(&window),
@@ -115,6 +125,7 @@ pub fn run(
     }));
     let (ended, lost, fed) = crew.join();
     let end = clock.now();
+    let steered = steering.end();
     let mut tallies = Vec::new();
     let mut rest = Vec::new();
     for Ended { tally, second, waiting } in ended {
@@ -134,7 +145,15 @@ pub fn run(
         start_realtime_ns: clock.origin_realtime_ns(),
         load_start: begin,
         window_start: window.start().min(end),
-        window_end: if by_requests { last_end } else { window.end().min(end) },
+        window_end: match (by_requests, window.end()) {
+            (true, _) => last_end,
+            // An open loop whose next arrival lies behind the window is over before it: nothing more
+            // comes, and the time in which nothing came counts.
+            (false, planned) if planned != u64::MAX && is_by_the_clock(workload, control) => {
+                planned
+            }
+            (false, planned) => planned.min(end),
+        },
         window_by_requests: by_requests,
         end,
         interrupted: control.is_stopped(),
@@ -146,8 +165,16 @@ pub fn run(
         host: watch.end(),
         resolve_ns: setup.resolve_ns,
         ramp_ns: workload.load.ramp_ns(),
+        steered,
         ceiling: None,
     })
+}
+
+/// Whether requests came as a law of time says, to the end of the measured part.
+fn is_by_the_clock(workload: &Workload, control: &Control) -> bool {
+    let by_law = |schedule: &Schedule| !matches!(schedule, Schedule::Replay(_));
+    let is_open = matches!(&workload.load, Load::Open { schedule, .. } if by_law(schedule));
+    is_open && workload.stop.sessions.is_none() && !control.is_stopped()
 }
 
 /// What the writer knows of the run.
@@ -157,6 +184,8 @@ struct Notes {
     count: Option<Arc<Count>>,
     keep_chunks: bool,
     keep_text: bool,
+    /// Waits for a figure to be known well enough.
+    heard: Option<Arc<Heard>>,
 }
 
 impl Annotate for Notes {
@@ -178,6 +207,12 @@ impl Annotate for Notes {
 
     fn keep_text(&self) -> bool {
         self.keep_text
+    }
+
+    fn seen(&self, row: &Row) {
+        if let Some(heard) = &self.heard {
+            heard.hear(row);
+        }
     }
 }
 

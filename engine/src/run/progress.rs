@@ -56,7 +56,7 @@ impl Progress {
     pub(super) fn begin(&self, workload: &Workload, gauges: &[Arc<Gauge>], planned: Option<u64>) {
         let warmup = match workload.stop.warmup {
             Warmup::Time(ns) => ns,
-            Warmup::None | Warmup::Requests(_) => 0,
+            Warmup::None | Warmup::Requests(_) | Warmup::Auto(_) => 0,
         };
         let _ = self.run.set(Watched {
             began_ns: clock::monotonic_ns(),

@@ -44,7 +44,7 @@ pub struct Asked<'a> {
 
 impl<'a> Asked<'a> {
     /// Each server of a target.
-    pub fn all(target: &'a Target) -> impl Iterator<Item = Self> {
+    pub fn all(target: &'a Target) -> impl Iterator<Item = Self> + Clone {
         let Target { dialect, headers, tls, .. } = target;
         target.endpoints.iter().map(|endpoint| Self { endpoint, dialect: *dialect, headers, tls })
     }
