@@ -2,8 +2,13 @@
 
 mod baseline;
 mod client;
+mod curve;
+mod curve_csv;
 mod front;
+mod grid;
 mod parts;
+mod plot;
+mod search;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -12,6 +17,9 @@ pub(crate) mod text;
 use tokclock_engine::measure::{Added, Distribution, Latency, Rate, Summary, Tokens};
 
 pub(crate) use baseline::{baseline_console, baseline_page};
+pub use curve::curve_page;
+pub use curve_csv::curve_csv;
+pub use search::search_page;
 use table::Line;
 use text::{Page, count, number, percent};
 

@@ -1,8 +1,9 @@
 //! The first screen: what was run, what failed, whether the client and the promises held.
 
+use tokclock_engine::measure::curve::About;
 use tokclock_engine::measure::{
     ClassAsked, Health, Held, LoadReport, ObjectiveReport, Reason, Severity, SloReport, Summary,
-    TlsReport, WorkloadReport,
+    TargetReport, TlsReport, WorkloadReport,
 };
 
 use super::text::{Page, Tone, count, duration, escape, number, percent, plural};
@@ -20,18 +21,33 @@ pub(super) fn write(page: &mut Page, summary: &Summary) {
     }
 }
 
-fn headline(page: &mut Page, summary: &Summary) {
-    let (target, asked, run) = (&summary.target, &summary.workload, &summary.run);
-    let has_sessions = summary.sessions.is_some();
-    let name = run.name.as_deref().map_or_else(String::new, |name| format!("{}: ", escape(name)));
+/// Where the requests of several load points went, and what they said.
+pub(super) fn about(page: &mut Page, about: &About) {
+    let name = escape(&about.name);
+    page.words("run", &format!("{name}: {}", said(&about.workload)));
+    target(page, &about.target);
+    if let Some(tls) = &about.target.tls {
+        tls_line(page, tls);
+    }
+    page.words("", &format!("seed {}, tokclock {}", about.seed, about.version));
+}
+
+fn target(page: &mut Page, target: &TargetReport) {
     let stream = if target.stream { "" } else { ", not streaming" };
-    page.words("run", &format!("{name}{}, {}", load(&asked.load, has_sessions), said(asked)));
     let model = match target.model.as_str() {
         "" => String::new(),
         model => format!(", model {}", escape(model)),
     };
     page.words("target", &format!("{} ({}{model}{stream})", escape(&target.url), target.dialect));
-    if let Some(tls) = &target.tls {
+}
+
+fn headline(page: &mut Page, summary: &Summary) {
+    let (asked, run) = (&summary.workload, &summary.run);
+    let has_sessions = summary.sessions.is_some();
+    let name = run.name.as_deref().map_or_else(String::new, |name| format!("{}: ", escape(name)));
+    page.words("run", &format!("{name}{}, {}", load(&asked.load, has_sessions), said(asked)));
+    target(page, &summary.target);
+    if let Some(tls) = &summary.target.tls {
         tls_line(page, tls);
     }
     let by_requests = if run.window.by_requests { ", to the last completion" } else { "" };
@@ -44,8 +60,39 @@ fn headline(page: &mut Page, summary: &Summary) {
         "window",
         &format!("{seconds} s{by_requests}{warmup}; seed {}, tokclock {}", run.seed, run.version),
     );
+    steadiness(page, summary);
     if run.interrupted {
         page.verdict("", ("interrupted", Tone::Doubtful), "by the user: the run is incomplete");
+    }
+}
+
+/// Whether the service was steady, where something speaks against it, and what the run waited for.
+fn steadiness(page: &mut Page, summary: &Summary) {
+    let steered = &summary.run.steered;
+    if let Some(rule) = &steered.until {
+        let reached = if steered.until_reached == Some(true) { "reached" } else { "not reached" };
+        page.words("until", &format!("{}: {reached}", escape(rule)));
+    }
+    if steered.steady_after_warmup == Some(false) {
+        page.verdict(
+            "",
+            ("not steady", Tone::Doubtful),
+            "when the warm-up ended: TTFT or throughput were still on their way",
+        );
+    }
+    if summary.steadiness.is_steady == Some(false) {
+        page.verdict(
+            "",
+            ("not steady", Tone::Doubtful),
+            "through the window: its figures are those of a change (MSER-5)",
+        );
+    }
+    if summary.steadiness.rising == Some(true) {
+        page.verdict(
+            "",
+            ("falling behind", Tone::Doubtful),
+            "requests in flight or TTFT rose through the window: the load is more than is served",
+        );
     }
 }
 
@@ -226,7 +273,8 @@ fn client(page: &mut Page, summary: &Summary) {
     }
 }
 
-fn reason(page: &mut Page, reason: &Reason) {
+/// A reason, with what can be done.
+pub(super) fn reason(page: &mut Page, reason: &Reason) {
     let label = match reason.severity {
         Severity::Note => ("note:", Tone::Doubtful),
         Severity::Suspect => ("suspect:", Tone::Doubtful),
@@ -260,7 +308,8 @@ fn each(page: &mut Page, slo: &SloReport) {
     }
 }
 
-fn held(held: Held) -> (&'static str, Tone) {
+/// The word for a verdict.
+pub(super) fn held(held: Held) -> (&'static str, Tone) {
     match held {
         Held::Pass => ("pass", Tone::Good),
         Held::Fail => ("FAIL", Tone::Bad),
@@ -269,11 +318,15 @@ fn held(held: Held) -> (&'static str, Tone) {
 }
 
 fn standing(objective: &ObjectiveReport) -> String {
-    if let Some(value) = objective.value_ns {
+    let figure = match (objective.value_ns, objective.value_share) {
+        (Some(value), _) => Some(duration(Some(value.round() as u64))),
+        (None, share) => share.map(|share| percent(Some(share))),
+    };
+    if let Some(figure) = figure {
         let margin = objective
             .margin
             .map_or_else(String::new, |margin| format!(", margin {}", percent(Some(margin))));
-        return format!("{}{margin}", duration(Some(value.round() as u64)));
+        return format!("{figure}{margin}");
     }
     match (objective.at_least_ns, objective.verdict) {
         (Some(bound), Held::Fail) => {

@@ -1,9 +1,9 @@
 //! The parts of a load: its classes, the turns of its conversations, the pieces of its rate.
 
-use comfy_table::{CellAlignment, Table};
 use tokclock_engine::measure::{ClassReport, SessionsReport, StageReport, Summary};
 
-use super::text::{NONE, Page, columns, count, duration, escape, number, percent};
+use super::grid;
+use super::text::{Page, count, duration, escape, number, percent};
 
 /// Stages of a page, at most.
 const STAGES_SHOWN: usize = 24;
@@ -40,7 +40,7 @@ fn classes(page: &mut Page, classes: &[ClassReport]) {
             duration(latency.e2e.percentiles.p50),
         ]
     };
-    table(page, &head, classes.iter().map(row));
+    grid::write(page, &head, classes.iter().map(row));
 }
 
 fn conversations(page: &mut Page, sessions: &SessionsReport) {
@@ -73,7 +73,7 @@ fn conversations(page: &mut Page, sessions: &SessionsReport) {
             duration(turn.e2e.percentiles.p50),
         ]
     });
-    table(page, &head, rows);
+    grid::write(page, &head, rows);
 }
 
 fn stages(page: &mut Page, stages: &[StageReport]) {
@@ -98,7 +98,7 @@ fn stages(page: &mut Page, stages: &[StageReport]) {
             duration(stage.ttft.percentiles.p50),
         ]
     };
-    table(page, &head, stages.iter().take(STAGES_SHOWN).enumerate().map(row));
+    grid::write(page, &head, stages.iter().take(STAGES_SHOWN).enumerate().map(row));
     if stages.len() > STAGES_SHOWN {
         let more = stages.len() - STAGES_SHOWN;
         page.words("", &format!("{more} more of them are in summary.json"));
@@ -140,55 +140,4 @@ pub(super) fn cache(page: &mut Page, summary: &Summary) {
              or --cache-bust run, keeps runs apart",
         );
     }
-}
-
-/// Writes a table with as many of its columns, from the left, as the page has room for.
-fn table(page: &mut Page, head: &[&str], rows: impl Iterator<Item = Vec<String>>) {
-    let rows: Vec<Vec<String>> = rows.collect();
-    let mut shown = Vec::new();
-    for kept in (1..=head.len()).rev() {
-        shown = render(&head[..kept], &rows);
-        if shown.iter().all(|line| columns(line.trim_end()) <= page.width) {
-            break;
-        }
-    }
-    page.blank();
-    for line in &shown {
-        page.line(line);
-    }
-}
-
-fn render(head: &[&str], rows: &[Vec<String>]) -> Vec<String> {
-    let mut table = Table::new();
-    table.load_style(comfy_table::presets::NOTHING);
-    table.set_header(head.to_vec());
-    for row in rows {
-        table.add_row(row.iter().take(head.len()).map(|cell| match cell.as_str() {
-            "" => NONE.to_owned(),
-            cell => shortened(cell),
-        }));
-    }
-    for (at, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, 2));
-        if at > 0 {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table.lines().collect()
-}
-
-/// A name that is too long for a cell, cut.
-fn shortened(cell: &str) -> String {
-    const CELL_MAX: usize = 24;
-    if columns(cell) <= CELL_MAX {
-        return cell.to_owned();
-    }
-    let mut short = String::new();
-    for letter in cell.chars() {
-        if columns(&short) + 2 >= CELL_MAX {
-            break;
-        }
-        short.push(letter);
-    }
-    short + "…"
 }

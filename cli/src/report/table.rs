@@ -93,6 +93,11 @@ fn cell(distribution: &Distribution, figure: &str, unit: Unit, intervals: bool) 
 /// How far the interval reaches from the value, at most, as a part of it.
 fn spread(value: u64, interval: Interval) -> String {
     let away = interval.into_iter().flatten().map(|end| end.abs_diff(value)).max().unwrap_or(0);
-    let percent = away as f64 / value as f64 * 100.0;
+    plus_minus(away as f64 / value as f64)
+}
+
+/// A distance as a part of what it is from.
+pub(super) fn plus_minus(share: f64) -> String {
+    let percent = share * 100.0;
     if percent < 9.95 { format!("±{percent:.1}%") } else { format!("±{percent:.0}%") }
 }

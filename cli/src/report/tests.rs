@@ -7,8 +7,8 @@ use tokclock_engine::record::{
 use tokclock_engine::run::{Way, locate};
 use tokclock_engine::telemetry::host::Watched;
 use tokclock_engine::workload::{
-    Arrival, Class, Client, Content, Dialect, Endpoint, Goodput, Limit, Load, Metric, Objective,
-    Objectives, Overflow, Percentile, Schedule, Stop, Target, Workload,
+    Aim, Arrival, Class, Client, Content, Dialect, Endpoint, Goodput, Limit, Load, Metric,
+    Objective, Objectives, Overflow, Percentile, Schedule, Stop, Target, Workload,
 };
 
 use super::console;
@@ -24,9 +24,11 @@ fn workload(load: Load) -> Workload {
     let objectives = Objectives {
         slo: vec![Objective {
             text: "p95(ttft)<500ms".into(),
-            percentile: Percentile::Quantile(0.95),
-            metric: Metric::Ttft,
-            limit_ns: 500 * MS,
+            aim: Aim::Latency {
+                percentile: Percentile::Quantile(0.95),
+                metric: Metric::Ttft,
+                limit_ns: 500 * MS,
+            },
             inclusive: false,
         }],
         goodput: Some(Goodput { limits: vec![Limit { metric: Metric::Ttft, limit_ns: 150 * MS }] }),
@@ -68,6 +70,7 @@ fn facts() -> Facts {
         host: Watched { steal_share: Some(0.001), ..Watched::default() },
         resolve_ns: 0,
         ramp_ns: 0,
+        steered: Default::default(),
         ceiling: None,
     };
     for histogram in [&mut facts.pooled.icl, &mut facts.pooled.itl] {

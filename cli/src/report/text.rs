@@ -76,7 +76,7 @@ impl Page {
 }
 
 /// `text` in lines of at most `width` columns; a word longer than a line is cut.
-fn wrap(text: &str, width: usize) -> Vec<String> {
+pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
     let (mut lines, mut line, mut used) = (Vec::new(), String::new(), 0);
     for word in text.split(' ').filter(|word| !word.is_empty()) {
         if used > 0 && used + 1 + columns(word) > width {
@@ -155,7 +155,12 @@ impl Unit {
 
     /// `ns` in this unit, without its name.
     pub(super) fn show(self, ns: f64) -> String {
-        digits(ns / self.ns)
+        digits(self.of_ns(ns))
+    }
+
+    /// So many of this unit are `ns`.
+    pub(super) fn of_ns(self, ns: f64) -> f64 {
+        ns / self.ns
     }
 }
 
