@@ -1,22 +1,25 @@
 //! What is typed: the commands and their options.
 
 mod baseline;
+mod curve;
 mod data;
+mod serving;
+mod sim;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::builder::RangedI64ValueParser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Parser, Subcommand};
-use tokclock_sim::{Law, Rate, UsageMode};
 
 use crate::config::Options;
 use crate::exit::{Code, Failure};
-use crate::output;
+use crate::output::{self, Screen};
 use crate::values::CpuList;
 pub(crate) use baseline::BaselineArgs;
+pub(crate) use curve::{SearchArgs, SweepArgs};
 pub(crate) use data::{BodyAs, CheckArgs, ConvertArgs, DataCommand, PreviewArgs, StatsArgs};
+pub(crate) use sim::SimArgs;
 
 /// Times LLM servers: sends load and measures every token of the answers.
 #[derive(Debug, Parser)]
@@ -33,6 +36,12 @@ pub(crate) enum Command {
     /// Run one load point against a server, or against the embedded simulator
     #[command(after_help = RUN_EXAMPLES, allow_negative_numbers = true)]
     Run(Box<RunArgs>),
+    /// Go through several loads: the curve, its knee, the range where objectives hold
+    #[command(after_help = curve::SWEEP_EXAMPLES, allow_negative_numbers = true)]
+    Sweep(Box<SweepArgs>),
+    /// Find the highest load that keeps objectives
+    #[command(after_help = curve::SEARCH_EXAMPLES, allow_negative_numbers = true)]
+    Search(Box<SearchArgs>),
     /// Say what this host can do for a load client, and what to change
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorArgs),
@@ -46,7 +55,7 @@ pub(crate) enum Command {
         command: DataCommand,
     },
     /// Serve as a simulated LLM server until Ctrl-C, then print what was served as JSON
-    #[command(after_help = SIM_EXAMPLES)]
+    #[command(after_help = sim::EXAMPLES)]
     Sim(Box<SimArgs>),
 }
 
@@ -73,33 +82,6 @@ Examples:
 Changes nothing and sends nothing but a look for the address that answers, where a name has several.
 Exit codes: 0 whatever was found, 1 could not run, 2 usage.";
 
-const SIM_EXAMPLES: &str = "\
-Examples:
-  tokclock sim --port 8000
-  tokclock sim --port 8000 --ttft 200ms --itl 20ms --max-concurrent 16
-  tokclock sim --port 8000 --fault status:429,2s=5% --fault stall:3=1% --fault reset=1%
-
-Faults, each as KIND=RATE with a RATE such as 5% or 0.05. Together at most 100%: a request has one
-fault at most, and which depends on --seed and the request's number alone. AFTER counts output
-events before the fault; without it the fault comes in the middle of the answer.
-  close-before          closed after the request is read, without a byte of answer
-  status:CODE[,RETRY]   an error of status 400 to 599, with Retry-After if RETRY is given (2s)
-  stall-head            no byte is sent, the connection stays open
-  stall[:AFTER]         nothing follows, the connection stays open
-  reset[:AFTER]         the connection is reset
-  truncate[:AFTER]      the connection is closed within a chunk
-  cut[:AFTER]           the body ends in order, without finish reason and [DONE]
-  error-event[:AFTER]   an error object and [DONE] in a stream of status 200
-  malformed[:AFTER]     one event is no JSON, the stream goes on
-  empty                 status 200, no event
-  no-done               a finish reason, no [DONE]
-  wrong-usage           twice as many tokens told as sent, where usage is told
-  close-after           closed after a whole answer that did not announce it
-  pings                 a comment before every output event
-  drip[:BYTES[,GAP]]    the answer in small pieces [default: 16 bytes, 1ms]
-  refuse                the connection is reset when accepted; its RATE is of connections, and apart
-An answer that is no stream fails in the middle of its body; cut, no-done and pings leave it alone.";
-
 /// Options of `run`.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
@@ -107,22 +89,9 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) options: Options,
 
-    /// Take options from a TOML file, keys named as the options; what is typed here wins
-    #[arg(long, value_name = "FILE", help_heading = "Results")]
-    pub(crate) config: Option<PathBuf>,
-
-    /// Baseline of this host to compare with, or none [default: the newest that `tokclock
-    /// baseline` took here]
-    #[arg(long, value_name = "FILE", help_heading = "Client")]
-    pub(crate) baseline: Option<PathBuf>,
-
-    /// Print the summary as JSON to stdout, everything else to stderr
-    #[arg(long, help_heading = "Results")]
-    pub(crate) json: bool,
-
-    /// Print nothing but errors (and, with --json, the summary)
-    #[arg(long, short = 'q', help_heading = "Results")]
-    pub(crate) quiet: bool,
+    /// What no file says.
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
 }
 
 impl RunArgs {
@@ -132,10 +101,39 @@ impl RunArgs {
     /// A usage error if the file cannot be read.
     pub(crate) fn options(&self) -> Result<Options, Failure> {
         let typed = self.options.clone();
-        match &self.config {
+        match &self.common.config {
             Some(path) => typed.over(Options::read(path)?),
             None => Ok(typed),
         }
+    }
+}
+
+/// Options of every command that sends a load, beside those that a file can hold.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct CommonArgs {
+    /// Take options from a TOML file, keys named as the options; what is typed here wins
+    #[arg(long, value_name = "FILE", help_heading = "Results")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Baseline of this host to compare with, or none [default: the newest that `tokclock
+    /// baseline` took here]
+    #[arg(long, value_name = "FILE", help_heading = "Client")]
+    pub(crate) baseline: Option<PathBuf>,
+
+    /// Print the result as JSON to stdout, everything else to stderr
+    #[arg(long, help_heading = "Results")]
+    pub(crate) json: bool,
+
+    /// Print nothing but errors (and, with --json, the result)
+    #[arg(long, short = 'q', help_heading = "Results")]
+    pub(crate) quiet: bool,
+}
+
+impl CommonArgs {
+    /// Where the command prints.
+    #[must_use]
+    pub(crate) fn screen(&self) -> Screen {
+        Screen { quiet: self.quiet, json: self.json }
     }
 }
 
@@ -157,99 +155,6 @@ pub(crate) struct DoctorArgs {
     /// Print the findings as JSON, in place of the page
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-/// Options of `sim`. What is absent is as the simulator has it.
-#[derive(Debug, Args)]
-pub(crate) struct SimArgs {
-    /// Port on the loopback address; 0 takes a free one
-    #[arg(long, default_value_t = 8000, help_heading = "Server")]
-    pub(crate) port: u16,
-
-    /// Listen on this unix socket in place of a port; it must not exist yet
-    #[arg(long, value_name = "PATH", conflicts_with = "port", help_heading = "Server")]
-    pub(crate) unix: Option<PathBuf>,
-
-    /// CPUs to serve on, such as 0,2-5
-    #[arg(long, value_name = "LIST", help_heading = "Server")]
-    pub(crate) cpus: Option<CpuList>,
-
-    /// Name of the model that it lists
-    #[arg(long, value_name = "NAME", help_heading = "Server")]
-    pub(crate) model: Option<String>,
-
-    /// Serve at most so many requests at once, the others wait [default: no limit]
-    #[arg(long, value_name = "N", value_parser = at_least_1(), help_heading = "Server")]
-    pub(crate) max_concurrent: Option<u32>,
-
-    /// Write down when every token left
-    #[arg(long, value_name = "FILE", help_heading = "Server")]
-    pub(crate) truth: Option<PathBuf>,
-
-    /// End when standard input ends, too: for a caller that must leave nothing running
-    #[arg(long, help_heading = "Server")]
-    pub(crate) until_stdin_ends: bool,
-
-    /// Let this go wrong so often, see below; repeatable
-    #[arg(long, value_name = "KIND=RATE", help_heading = "Server")]
-    pub(crate) fault: Vec<Rate>,
-
-    /// Time to first token
-    #[arg(long, value_name = "LAW", default_value = "50ms", help_heading = "Timing")]
-    pub(crate) ttft: Law,
-
-    /// Time from the first token to the second [default: as --itl]
-    #[arg(long, value_name = "LAW", help_heading = "Timing")]
-    pub(crate) ttst: Option<Law>,
-
-    /// Time between tokens
-    #[arg(long, value_name = "LAW", default_value = "10ms", help_heading = "Timing")]
-    pub(crate) itl: Law,
-
-    /// Seed of every random choice
-    #[arg(long, value_name = "N", help_heading = "Timing")]
-    pub(crate) seed: Option<u64>,
-
-    /// Tokens that each event carries
-    #[arg(long, value_name = "N", value_parser = at_least_1(), help_heading = "Answer")]
-    pub(crate) tokens_per_event: Option<u32>,
-
-    /// Events that each write carries
-    #[arg(long, value_name = "N", value_parser = at_least_1(), help_heading = "Answer")]
-    pub(crate) events_per_write: Option<u32>,
-
-    /// Output tokens of a request that asks for no number
-    #[arg(long, value_name = "N", value_parser = at_least_1(), help_heading = "Answer")]
-    pub(crate) default_output_tokens: Option<u32>,
-
-    /// Whether a first event names the role and carries no token
-    #[arg(long, value_name = "BOOL", help_heading = "Answer")]
-    pub(crate) role_event: Option<bool>,
-
-    /// Whether the response head leaves before the first token is due
-    #[arg(long, value_name = "BOOL", help_heading = "Answer")]
-    pub(crate) head_early: Option<bool>,
-
-    /// When token counts are sent: requested (as the request says), always, never
-    #[arg(long, value_name = "WHEN", value_parser = usage_mode, help_heading = "Answer")]
-    pub(crate) usage: Option<UsageMode>,
-
-    /// The text of every token
-    #[arg(long, value_name = "TEXT", help_heading = "Answer")]
-    pub(crate) word: Option<String>,
-}
-
-fn at_least_1() -> RangedI64ValueParser<u32> {
-    clap::value_parser!(u32).range(1..)
-}
-
-fn usage_mode(text: &str) -> Result<UsageMode, String> {
-    match text {
-        "requested" => Ok(UsageMode::Requested),
-        "always" => Ok(UsageMode::Always),
-        "never" => Ok(UsageMode::Never),
-        _ => Err("expected requested, always or never".to_owned()),
-    }
 }
 
 /// Reads a command line; the first item is the name of the program.
@@ -332,7 +237,14 @@ mod tests {
             &["tokclock", "sim", "--fault", "stall"],
             &["tokclock", "sim", "--fault", "explode=5%"],
             &["tokclock", "sim", "--fault", "stall=500%"],
-            &["tokclock", "sweep"],
+            &["tokclock", "sweep", "--concurrency", "4..1"],
+            &["tokclock", "search", "--precision", "many"],
+            &["tokclock", "sim", "--serving", "fast"],
+            &["tokclock", "sim", "--serving", "queue", "--itl", "1ms"],
+            &["tokclock", "sim", "--serving", "queue", "--max-concurrent", "4"],
+            &["tokclock", "sim", "--serving", "queue", "--when-full", "cry"],
+            &["tokclock", "sim", "--max-batch", "4"],
+            &["tokclock", "sim", "--queue", "4"],
             &["tokclock"],
         ] {
             assert_eq!(code(line), Code::Usage, "{line:?}");

@@ -2,12 +2,14 @@
 //! the other.
 
 mod content;
+mod curve;
 mod options;
 
 pub(crate) use content::{ClassOptions, ContentOptions};
+pub(crate) use curve::{CurveOptions, SearchOptions};
 pub(crate) use options::Options;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::Args as _;
 use serde::Deserialize;
@@ -21,14 +23,38 @@ impl Options {
     /// # Errors
     /// A usage error that names the file and, where it is about its content, the line.
     pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
+        Ok(Self::read_with::<Nothing>(path)?.0)
+    }
+
+    /// Reads a TOML file that may hold options of a command besides.
+    fn read_with<T: More>(path: &Path) -> Result<(Self, T), Failure> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| Failure::usage(format!("--config {}: {error}", path.display())))?;
-        Self::parse(&text)
+        Self::parse_with(&text)
             .map_err(|error| Failure::usage(format!("--config {}{error}", path.display())))
     }
 
+    /// Options of a run and those of a command, `typed` over those of the file, if there is one.
+    ///
+    /// # Errors
+    /// A usage error if the file cannot be read.
+    pub(crate) fn with<T: More + Clone>(
+        typed: &Self,
+        more: &T,
+        file: Option<PathBuf>,
+    ) -> Result<(Self, T), Failure> {
+        let Some(path) = file else { return Ok((typed.clone(), more.clone())) };
+        let (options, besides) = Self::read_with::<T>(&path)?;
+        Ok((typed.clone().over(options)?, overlaid(more, &besides)?))
+    }
+
     /// Reads the text of a TOML file; an error begins with its place, as in `:3: unknown field`.
+    #[cfg(test)]
     fn parse(text: &str) -> Result<Self, String> {
+        Ok(Self::parse_with::<Nothing>(text)?.0)
+    }
+
+    fn parse_with<T: More>(text: &str) -> Result<(Self, T), String> {
         let at = |error: &toml::de::Error| {
             let line = line_of(text, error);
             // The value may be a secret.
@@ -38,10 +64,11 @@ impl Options {
             format!(":{line}: {}", error.message().replace('\n', " "))
         };
         let table: toml::Table = toml::from_str(text).map_err(|error| at(&error))?;
-        check_keys(text, &table)?;
+        check_keys::<T>(text, &table)?;
         // What is read as a part of something larger forgets its line: alone it tells it.
         let _: ContentOptions = toml::from_str(text).map_err(|error| at(&error))?;
-        toml::from_str(text).map_err(|error| at(&error))
+        let more: T = toml::from_str(text).map_err(|error| at(&error))?;
+        Ok((toml::from_str(text).map_err(|error| at(&error))?, more))
     }
 
     /// These options over those of a file: what is given here wins, and takes with it what in the
@@ -122,9 +149,18 @@ where
     merged.try_into().map_err(|error| failed(&error))
 }
 
+/// Options of a command beside those of a run.
+pub(crate) trait More: clap::Args + serde::Serialize + serde::de::DeserializeOwned {}
+
+impl<T: clap::Args + serde::Serialize + serde::de::DeserializeOwned> More for T {}
+
+/// None.
+#[derive(clap::Args, serde::Serialize, Deserialize)]
+struct Nothing {}
+
 /// Refuses keys that are no options.
-fn check_keys(text: &str, table: &toml::Table) -> Result<(), String> {
-    let run = Options::augment_args(clap::Command::new("run"));
+fn check_keys<T: More>(text: &str, table: &toml::Table) -> Result<(), String> {
+    let run = T::augment_args(Options::augment_args(clap::Command::new("run")));
     let options: Vec<&str> = run.get_arguments().filter_map(|one| one.get_long()).collect();
     let line = |key: &str| {
         let is_it = |line: &str| line.split('=').next().is_some_and(|name| name.trim() == key);

@@ -4,6 +4,7 @@ mod args;
 mod baseline;
 mod config;
 mod cpus;
+mod curve;
 mod data;
 mod doctor;
 mod exit;
@@ -32,6 +33,8 @@ pub fn main() -> ExitCode {
     let done = match args::parse(std::env::args_os()) {
         Ok(cli) => match cli.command {
             Command::Run(args) => run::run(&args, &cpus),
+            Command::Sweep(args) => curve::sweep(&args, &cpus),
+            Command::Search(args) => curve::search(&args, &cpus),
             Command::Doctor(args) => doctor::doctor(&args, &cpus),
             Command::Baseline(args) => baseline::run(&args, &cpus),
             Command::Data { command } => data::run(&command, &cpus),

@@ -4,6 +4,9 @@ use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 
 use console::Term;
+use serde::Serialize;
+
+use crate::exit::Failure;
 
 /// Columns of a report that goes to no terminal.
 const WIDTH: usize = 100;
@@ -54,6 +57,17 @@ impl Screen {
 /// A result, to stdout, with a line end.
 pub(crate) fn result(text: impl Display) {
     say(&mut io::stdout().lock(), format_args!("{text}\n"));
+}
+
+/// A result as JSON, to stdout.
+///
+/// # Errors
+/// If it is none.
+pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(value)
+        .map_err(|error| Failure::could_not_run(format!("the result is no JSON: {error}")))?;
+    result(text);
+    Ok(())
 }
 
 /// A remark outside of a run, to stderr.

@@ -17,14 +17,28 @@ const TICK: Duration = Duration::from_millis(200);
 const TICKS_OF_RATE: usize = 10;
 const NS_PER_S: f64 = 1e9;
 
+/// Where a load point stands among others.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Course {
+    /// What is going on, such as `level 2 of 5: 4 users`; nothing where it is alone.
+    pub(crate) label: String,
+    /// How long those after it will take, where that is known, ns.
+    pub(crate) after_ns: Option<u64>,
+}
+
 /// Does `work` and draws how far it is meanwhile.
-pub(crate) fn during<T>(screen: Screen, progress: &Progress, work: impl FnOnce() -> T) -> T {
+pub(crate) fn during<T>(
+    screen: Screen,
+    progress: &Progress,
+    course: &Course,
+    work: impl FnOnce() -> T,
+) -> T {
     if screen.quiet || !io::stderr().is_terminal() {
         return work();
     }
     thread::scope(|scope| {
         let (done, wait) = mpsc::channel::<()>();
-        scope.spawn(move || draw(progress, &wait));
+        scope.spawn(move || draw(progress, course, &wait));
         let result = work();
         // The drawing thread sees the closed channel at once, and the scope waits for it.
         drop(done);
@@ -32,7 +46,7 @@ pub(crate) fn during<T>(screen: Screen, progress: &Progress, work: impl FnOnce()
     })
 }
 
-fn draw(progress: &Progress, wait: &mpsc::Receiver<()>) {
+fn draw(progress: &Progress, course: &Course, wait: &mpsc::Receiver<()>) {
     let bar = ProgressBar::new(1);
     if let Ok(style) = ProgressStyle::with_template("{wide_bar} {msg}") {
         bar.set_style(style);
@@ -48,9 +62,27 @@ fn draw(progress: &Progress, wait: &mpsc::Receiver<()>) {
         let (position, length) = position(&now);
         bar.set_length(length);
         bar.set_position(position);
-        bar.set_message(line(&now, rate));
+        bar.set_message(course.line(&now, rate));
     }
     bar.finish_and_clear();
+}
+
+impl Course {
+    /// What is said beside the bar.
+    fn line(&self, now: &Snapshot, rate: f64) -> String {
+        let own = line(now, rate);
+        if self.label.is_empty() {
+            return own;
+        }
+        let left = now.planned_ns.map(|planned| planned.saturating_sub(now.elapsed_ns));
+        match self.after_ns.zip(left) {
+            Some((after, left)) => {
+                let all = (after.saturating_add(left)) as f64 / NS_PER_S;
+                format!("{}, {own}, {all:.0} s left in all", self.label)
+            }
+            None => format!("{}, {own}", self.label),
+        }
+    }
 }
 
 /// How far, and of how much: requests where their number is planned, else time.
@@ -120,6 +152,16 @@ mod tests {
         let rate = rate(&at(1_000_000_000, 10), &now);
         let expected = "20.0/s, 3 in flight, 1 failed, mean TTFT 52.3 ms, 66 requests left";
         assert_eq!(line(&now, rate), expected);
+    }
+
+    #[test]
+    fn a_level_says_which_it_is_and_what_all_of_them_will_take() {
+        let course =
+            Course { label: "level 2 of 5: 4 users".into(), after_ns: Some(40_000_000_000) };
+        let now = Snapshot { planned_ns: Some(12_000_000_000), ..at(2_000_000_000, 30) };
+        let said = course.line(&now, 1.0);
+        assert!(said.starts_with("level 2 of 5: 4 users, 1.0/s, "), "{said}");
+        assert!(said.ends_with(", 50 s left in all"), "{said}");
     }
 
     #[test]

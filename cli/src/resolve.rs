@@ -5,6 +5,7 @@ mod content;
 pub(crate) mod gather;
 mod lengths;
 mod load;
+mod objectives;
 mod recording;
 mod target;
 mod wire;
@@ -25,7 +26,8 @@ use crate::config::Options;
 use crate::exit::Failure;
 use crate::values::{CpuList, Deadline, Share, Span};
 use crate::{cpus, secret};
-use gather::{Gathered, Needed};
+use gather::{Facts, Gathered, Needed};
+use objectives::objectives;
 pub(crate) use target::Api;
 
 /// Name of a run unless `--name` says otherwise.
@@ -77,6 +79,10 @@ pub(crate) struct Draft {
     pub(crate) materials: Materials,
     /// The classes whose input length includes what the server's template adds.
     pub(crate) with_template: Vec<usize>,
+    /// What the load depends on.
+    facts: Facts,
+    /// The ramp that was asked for, before a default was filled in.
+    ramp: Option<Span>,
     load: Load,
     stop: Stop,
     text: Text,
@@ -99,6 +105,7 @@ impl Draft {
         allowed: &[usize],
         gather: &dyn Fn(&Needed<'_>) -> Result<Gathered, Failure>,
     ) -> Result<Self, Failure> {
+        let ramp = options.ramp;
         let mut filled = options;
         let mut notes = Vec::new();
         let api = target::resolve(&mut filled, &mut notes)?;
@@ -132,6 +139,8 @@ impl Draft {
             notes,
             materials,
             with_template: said.with_template,
+            facts,
+            ramp,
             load,
             stop,
             text: said.text,
@@ -146,6 +155,26 @@ impl Draft {
     #[must_use]
     pub(crate) fn options(&self) -> &Options {
         &self.options
+    }
+
+    /// The same at another load: its options, and the loop and its end that follow from them.
+    ///
+    /// # Errors
+    /// A usage error, where this is no load.
+    pub(crate) fn with_load(&self, change: impl FnOnce(&mut Options)) -> Result<Self, Failure> {
+        let mut level = self.clone();
+        level.options.ramp = self.ramp;
+        change(&mut level.options);
+        (level.load, level.stop) = load::again(&mut level.options, &self.facts)?;
+        level.seed = level.options.seed.unwrap_or(self.seed);
+        Ok(level)
+    }
+
+    /// A workload of this draft's servers and content, with this draft's load.
+    #[must_use]
+    pub(crate) fn loaded(&self, workload: &Workload) -> Workload {
+        let (load, stop) = (self.load.clone(), self.stop);
+        Workload { load, stop, seed: self.seed, ..workload.clone() }
     }
 
     /// The name of the run.
@@ -205,15 +234,35 @@ impl Draft {
     /// # Errors
     /// If a value cannot be written as TOML.
     pub(crate) fn run_toml(&self, model: &str) -> Result<String, Failure> {
-        let saved = Options {
+        let is_embedded = self.options.url.is_empty();
+        let target = if is_embedded { "# No url: the embedded simulator.\n" } else { "" };
+        let body = self.saved(model, |_| {})?;
+        Ok(format!("# Reproduces this run: tokclock run --config run.toml\n{target}{body}"))
+    }
+
+    /// The options as they are saved, after a `change`.
+    ///
+    /// # Errors
+    /// If a value cannot be written as TOML.
+    pub(crate) fn saved(
+        &self,
+        model: &str,
+        change: impl FnOnce(&mut Options),
+    ) -> Result<String, Failure> {
+        let mut saved = Options {
             model: (!model.is_empty()).then(|| model.to_owned()),
             header: secret::redact(&self.options.header),
             ..self.options.clone()
         };
-        let target = if saved.url.is_empty() { "# No url: the embedded simulator.\n" } else { "" };
-        let body = toml::to_string(&saved)
-            .map_err(|error| Failure::could_not_run(format!("run.toml: {error}")))?;
-        Ok(format!("# Reproduces this run: tokclock run --config run.toml\n{target}{body}"))
+        change(&mut saved);
+        toml::to_string(&saved)
+            .map_err(|error| Failure::could_not_run(format!("run.toml: {error}")))
+    }
+
+    /// The ramp that was asked for.
+    #[must_use]
+    pub(crate) fn ramp(&self) -> Option<Span> {
+        self.ramp
     }
 }
 
@@ -333,32 +382,6 @@ fn thresholds(given: &[String]) -> Result<Thresholds, Failure> {
         let one: Threshold =
             text.parse().map_err(|error| Failure::usage(format!("--client-limit {error}")))?;
         Ok(limits.with(one))
-    })
-}
-
-fn objectives(options: &mut Options) -> Result<Objectives, Failure> {
-    let capped = options.capped.get_or_insert_with(|| "ok".to_owned());
-    let capped_is_miss = match capped.as_str() {
-        "ok" => false,
-        "miss" => true,
-        other => return Err(Failure::usage(format!("--capped `{other}`: expected ok or miss"))),
-    };
-    let said = objectives_of(&options.slo, options.goodput.as_deref())?;
-    Ok(Objectives { capped_is_miss, ..said })
-}
-
-/// Objectives and limits, of all requests or of a class.
-fn objectives_of(slo: &[String], goodput: Option<&str>) -> Result<Objectives, Failure> {
-    let slo = slo.iter().map(|rule| {
-        rule.parse().map_err(|error| Failure::usage(format!("--slo '{rule}': {error}")))
-    });
-    let goodput = goodput.map(|limits| {
-        limits.parse().map_err(|error| Failure::usage(format!("--goodput '{limits}': {error}")))
-    });
-    Ok(Objectives {
-        slo: slo.collect::<Result<_, _>>()?,
-        goodput: goodput.transpose()?,
-        capped_is_miss: false,
     })
 }
 

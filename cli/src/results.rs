@@ -14,6 +14,10 @@ use crate::exit::Failure;
 
 /// Where results go unless `--out` says otherwise.
 const ROOT: &str = "tokclock-results";
+/// Where a sweep or search keeps the results of its levels.
+pub(crate) const LEVELS: &str = "levels";
+/// The file of a result's figures.
+pub(crate) const SUMMARY: &str = "summary.json";
 /// The columns of `windows.csv`.
 const COLUMNS: &str = "time_s,unix_time_s,offered_requests,started_requests,ok_requests,\
     failed_requests,cancelled_requests,dropped_requests,output_events,output_tokens,input_tokens,\
@@ -78,6 +82,53 @@ impl ResultDir {
         }
     }
 
+    /// The directory of a result that was begun before.
+    ///
+    /// # Errors
+    /// A usage error if it is none.
+    pub(crate) fn reopen(path: &Path) -> Result<Self, Failure> {
+        if path.join("run.toml").is_file() {
+            return Ok(Self { path: path.to_owned() });
+        }
+        Err(Failure::usage(format!(
+            "--resume {}: there is no run.toml in it; name the directory of a sweep or search",
+            path.display()
+        )))
+    }
+
+    /// The directory of one level of this result. What a level that was cut off left there is kept
+    /// beside it.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub(crate) fn level(&self, name: &str) -> Result<Self, Failure> {
+        let levels = self.path.join(LEVELS);
+        let path = levels.join(name);
+        let failed = |error: io::Error| {
+            Failure::could_not_run(format!("cannot create {}: {error}", path.display()))
+        };
+        fs::create_dir_all(&levels).map_err(failed)?;
+        if path.exists() {
+            self.set_aside(name)?;
+        }
+        fs::create_dir(&path).map_err(failed)?;
+        Ok(Self { path })
+    }
+
+    /// Keeps what is in the directory of one level under a name that stands for no level.
+    ///
+    /// # Errors
+    /// If it cannot be renamed.
+    pub(crate) fn set_aside(&self, name: &str) -> Result<(), Failure> {
+        let levels = self.path.join(LEVELS);
+        let path = levels.join(name);
+        let mut cut = (1..).map(|number| levels.join(format!("{name}.cut-{number}")));
+        let free = cut.find(|path| !path.exists()).unwrap_or_default();
+        fs::rename(&path, free).map_err(|error| {
+            Failure::could_not_run(format!("cannot rename {}: {error}", path.display()))
+        })
+    }
+
     /// Where it is.
     #[must_use]
     pub(crate) fn path(&self) -> &Path {
@@ -85,7 +136,7 @@ impl ResultDir {
     }
 
     /// Removes the directory if nothing was put into it: the run never came about.
-    pub(crate) fn abandon(self) {
+    pub(crate) fn abandon(&self) {
         // It fails where something is in it, which is to stay.
         let _ = fs::remove_dir(&self.path);
     }
@@ -103,10 +154,26 @@ impl ResultDir {
     /// # Errors
     /// If it cannot be written.
     pub(crate) fn write_summary(&self, summary: &impl Serialize) -> Result<(), Failure> {
-        self.write("summary.json", |out| {
-            serde_json::to_writer_pretty(&mut *out, summary)?;
+        self.write_json(SUMMARY, summary)
+    }
+
+    /// Writes a JSON file.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(crate) fn write_json(&self, name: &str, value: &impl Serialize) -> Result<(), Failure> {
+        self.write(name, |out| {
+            serde_json::to_writer_pretty(&mut *out, value)?;
             out.write_all(b"\n")
         })
+    }
+
+    /// Writes a file of bytes that stand ready.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(crate) fn write_bytes(&self, name: &str, bytes: &[u8]) -> Result<(), Failure> {
+        self.write(name, |out| out.write_all(bytes))
     }
 
     /// Writes a page for people.
@@ -139,10 +206,13 @@ impl ResultDir {
         content: impl FnOnce(&mut BufWriter<fs::File>) -> io::Result<()>,
     ) -> Result<(), Failure> {
         let path = self.path.join(name);
+        // Under another name until it is whole: a file that is there can be read.
+        let part = self.path.join(format!(".{name}.part"));
         let whole = || {
-            let mut out = BufWriter::new(fs::File::create(&path)?);
+            let mut out = BufWriter::new(fs::File::create(&part)?);
             content(&mut out)?;
-            out.flush()
+            out.flush()?;
+            fs::rename(&part, &path)
         };
         whole().map_err(|error| {
             Failure::could_not_run(format!("cannot write {}: {error}", path.display()))
@@ -206,6 +276,7 @@ mod tests {
             host: tokclock_engine::telemetry::host::Watched::default(),
             resolve_ns: 0,
             ramp_ns: 0,
+            steered: Default::default(),
             ceiling: None,
         }
     }

@@ -9,12 +9,13 @@ use tokclock_engine::record::read_rows;
 use tokclock_engine::run::{self as engine, Asked, Located, Progress, Setup};
 use tokclock_engine::workload::Workload;
 
-use crate::args::RunArgs;
+use crate::args::{CommonArgs, RunArgs};
 use crate::baseline::known;
 use crate::exit::{Code, Failure};
 use crate::interrupt::Interrupts;
 use crate::output::{self, Screen};
 use crate::place::Place;
+use crate::progress::Course;
 use crate::resolve::{self, Draft};
 use crate::results::ResultDir;
 use crate::{cpus, host, progress, report};
@@ -24,57 +25,50 @@ use crate::{cpus, host, progress, report};
 /// # Errors
 /// If the options make no sense, or the run cannot be done or saved.
 pub(crate) fn run(args: &RunArgs, allowed: &[usize]) -> Result<Code, Failure> {
-    let screen = Screen { quiet: args.quiet, json: args.json };
+    let screen = args.common.screen();
     let options = args.options()?;
     let place = Place::default();
     let draft = Draft::new(options, allowed, &|needed| place.gather(needed, allowed))?;
-    let known = known::choose(args.baseline.as_deref(), allowed, screen)?;
     let dir = ResultDir::create(draft.options().out.as_deref(), draft.name())?;
     let interrupts = Interrupts::watch(screen, dir.path())?;
-    let stage = match Stage::prepare(&draft, place, allowed, screen, &dir) {
-        Ok(stage) => stage,
-        Err(failure) => {
-            dir.abandon();
-            return Err(failure);
-        }
-    };
+    let stage =
+        Stage::prepare(&draft, place, &args.common, allowed).inspect_err(|_| dir.abandon())?;
+    dir.write_run(&draft.run_toml(&stage.workload.target.model)?)?;
     interrupts.load_starts();
-    let mut facts = stage.perform(&interrupts, screen, &dir)?;
-    facts.ceiling = known::ceiling(known, &facts.driver, screen);
-    let mut summary = summarize(&stage.workload, &facts, &dir.path().join(engine::REQUESTS_FILE))?
-        .with_identity(draft.name(), host::describe(allowed));
-    if let Some(cache) = &mut summary.cache {
-        cache.server = stage.cache_counted();
-    }
-    dir.write_summary(&summary)?;
-    dir.write_windows(&facts)?;
-    dir.write_histograms(&facts)?;
+    let course = Course::default();
+    let summary = stage.point(&stage.workload, draft.name(), &dir, &interrupts, &course)?;
     screen.report(&report::console(&summary, screen.width(), screen.colour()));
     screen.note(format_args!("results: {}", dir.path().display()));
-    if args.json {
-        output::result(to_json(&summary)?);
+    if screen.json {
+        output::json(&summary)?;
     }
     Ok(Code::of_run(&summary.verdicts(), draft.max_error_rate))
 }
 
 /// All that stands ready before the first request.
-struct Stage {
-    workload: Workload,
+pub(crate) struct Stage {
+    /// The load point as it was asked for; of several, the one that stands for all.
+    pub(crate) workload: Workload,
     materials: Materials,
     place: Place,
-    /// What the servers had counted of their prefix caches before the load.
-    cache_before: Option<(u64, u64)>,
+    known: Option<known::Known>,
+    host: serde_json::Value,
+    screen: Screen,
 }
 
 impl Stage {
-    /// Finds the server and its model, checks that this host can do it, writes `run.toml`.
-    fn prepare(
+    /// Finds the server and its model, and checks that this host can do it.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub(crate) fn prepare(
         draft: &Draft,
         place: Place,
+        common: &CommonArgs,
         allowed: &[usize],
-        screen: Screen,
-        dir: &ResultDir,
     ) -> Result<Self, Failure> {
+        let screen = common.screen();
+        let known = known::choose(common.baseline.as_deref(), allowed, screen)?;
         let reached = place.reach(&draft.reaching(), cpus::left_over(allowed, draft.reactors()))?;
         let (located, model) = (&reached.servers, reached.model.as_str());
         let mut workload = draft.workload(located, model);
@@ -105,29 +99,29 @@ impl Stage {
         if !draft.tls.verify {
             screen.note("certificates are not checked (--insecure): anybody may be answering");
         }
-        dir.write_run(&draft.run_toml(model)?)?;
-        let cache_before = engine::prefix_cache(Asked::all(&workload.target));
-        let materials = draft.materials.clone();
-        Ok(Self { workload, materials, place, cache_before })
-    }
-
-    /// What the servers counted of their prefix caches during the load, warm-up included.
-    fn cache_counted(&self) -> Option<CacheCounters> {
-        let before = self.cache_before?;
-        let after = engine::prefix_cache(Asked::all(&self.workload.target))?;
-        CacheCounters::between(before, after)
-    }
-
-    /// Sends the load; the records are in the directory afterwards.
-    fn perform(
-        &self,
-        interrupts: &Interrupts,
-        screen: Screen,
-        dir: &ResultDir,
-    ) -> Result<Facts, Failure> {
-        if self.place.is_embedded() {
+        if place.is_embedded() {
             screen.note("target: the embedded simulator (give a URL to measure a server)");
         }
+        let (materials, host) = (draft.materials.clone(), host::describe(allowed));
+        Ok(Self { workload, materials, place, known, host, screen })
+    }
+
+    /// Carries out a load point of the same content and writes its whole result into `dir`, but for
+    /// the file that reproduces it. `course` says where it stands among others.
+    ///
+    /// # Errors
+    /// If it cannot be done or saved.
+    pub(crate) fn point(
+        &self,
+        workload: &Workload,
+        name: &str,
+        dir: &ResultDir,
+        interrupts: &Interrupts,
+        course: &Course,
+    ) -> Result<Summary, Failure> {
+        let servers = || Asked::all(&workload.target);
+        // What the servers had counted of their prefix caches before the load, warm-up included.
+        let cache_before = engine::prefix_cache(servers());
         let setup = Setup {
             out_dir: dir.path().to_owned(),
             run_id: format!("{:014x}", resolve::draw()),
@@ -135,10 +129,22 @@ impl Stage {
             materials: self.materials.clone(),
         };
         let progress = Progress::new();
-        progress::during(screen, &progress, || {
-            engine::run(&self.workload, &setup, interrupts.control(), &progress)
-        })
-        .map_err(|error| failed(&error))
+        let done = progress::during(self.screen, &progress, course, || {
+            engine::run(workload, &setup, interrupts.control(), &progress)
+        });
+        let mut facts = done.map_err(|error| failed(&error))?;
+        facts.ceiling = known::ceiling(self.known.as_ref(), &facts.driver, self.screen);
+        let mut summary = summarize(workload, &facts, &dir.path().join(engine::REQUESTS_FILE))?
+            .with_identity(name, self.host.clone());
+        if let (Some(cache), Some(before)) = (&mut summary.cache, cache_before) {
+            let after = engine::prefix_cache(servers());
+            cache.server = after.and_then(|after| CacheCounters::between(before, after));
+        }
+        dir.write_windows(&facts)?;
+        dir.write_histograms(&facts)?;
+        // The last one: where it is, the result is whole.
+        dir.write_summary(&summary)?;
+        Ok(summary)
     }
 }
 
@@ -166,11 +172,6 @@ fn note_proxy(servers: &[Located], screen: Screen) {
             "{name} is ignored: tokclock speaks to the server directly (--proxy takes one)"
         ));
     }
-}
-
-fn to_json(summary: &Summary) -> Result<String, Failure> {
-    serde_json::to_string_pretty(summary)
-        .map_err(|error| Failure::could_not_run(format!("the summary is no JSON: {error}")))
 }
 
 fn failed(error: &impl std::error::Error) -> Failure {

@@ -1,10 +1,13 @@
 //! Values that options and the TOML file share: durations, shares, lengths, lists of CPUs. Each
 //! reads what it prints.
 
+mod levels;
+
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+pub(crate) use levels::Levels;
 use serde::{Deserialize, Serialize};
 
 /// The longest duration that an option takes: 30 days. Longer is a slip of the pen.
@@ -85,7 +88,39 @@ impl fmt::Display for Deadline {
     }
 }
 
-/// What goes before the measured part: a time (`5s`) or a number of requests (`100`); `0` is none.
+/// A length of time (`5s`) or a number of something (`100`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub(crate) enum TimeOrCount {
+    /// So many.
+    Count(u64),
+    /// So long.
+    Time(Span),
+}
+
+impl FromStr for TimeOrCount {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            Ok(WarmUp::Requests(count)) => Ok(Self::Count(count)),
+            Ok(WarmUp::Time(span)) => Ok(Self::Time(span)),
+            _ => Err("expected a duration such as 5s, or a number".to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for TimeOrCount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Count(count) => count.fmt(f),
+            Self::Time(span) => span.fmt(f),
+        }
+    }
+}
+
+/// What goes before the measured part: a time (`5s`), a number of requests (`100`), or `auto`, until
+/// the service is steady; `0` is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub(crate) enum WarmUp {
@@ -93,18 +128,23 @@ pub(crate) enum WarmUp {
     Requests(u64),
     /// So long.
     Time(Span),
+    /// Until the service is steady.
+    Auto,
 }
 
 impl FromStr for WarmUp {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        if text == "auto" {
+            return Ok(Self::Auto);
+        }
         if let Ok(requests) = text.parse() {
             return Ok(Self::Requests(requests));
         }
         text.parse()
             .map(Self::Time)
-            .map_err(|_| "expected a duration such as 5s, or a number of requests".to_owned())
+            .map_err(|_| "expected a duration such as 5s, a number of requests, or auto".to_owned())
     }
 }
 
@@ -113,6 +153,7 @@ impl fmt::Display for WarmUp {
         match self {
             Self::Requests(requests) => requests.fmt(f),
             Self::Time(span) => span.fmt(f),
+            Self::Auto => f.write_str("auto"),
         }
     }
 }
@@ -263,7 +304,7 @@ macro_rules! through_text {
     };
 }
 
-through_text!(Span, Deadline, WarmUp, Share, CpuList);
+through_text!(Span, Deadline, TimeOrCount, WarmUp, Share, CpuList);
 
 #[cfg(test)]
 mod tests {

@@ -250,7 +250,7 @@ mod tests {
         let line = ["http://127.0.0.1:8000", "-c", "32", "--isl", "512", "--out", "o", "-q"];
         let taken = options(&line).unwrap();
         assert_eq!(taken.url, ["http://127.0.0.1:8000"]);
-        assert_eq!((taken.concurrency, taken.content.data), (Some(32), None));
+        assert_eq!((taken.concurrency, taken.content.data), (Some(32.0.into()), None));
     }
 
     #[test]

@@ -147,7 +147,7 @@ impl<'a> Bench<'a> {
             materials: Materials::default(),
         };
         let progress = Progress::new();
-        let facts = progress::during(self.screen, &progress, || {
+        let facts = progress::during(self.screen, &progress, &progress::Course::default(), || {
             engine::run(&workload, &setup, self.interrupts.control(), &progress)
         })
         .map_err(|error| failed(&error))?;

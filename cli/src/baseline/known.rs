@@ -4,7 +4,8 @@ use std::path::Path;
 
 use tokclock_engine::measure::Ceiling;
 
-use super::store::{self, Known};
+use super::store;
+pub(crate) use super::store::Known;
 use crate::exit::Failure;
 use crate::host;
 use crate::output::Screen;
@@ -50,7 +51,7 @@ pub(crate) fn choose(
 
 /// The ceiling of `known`, if it says something about a run on `driver`.
 #[must_use]
-pub(crate) fn ceiling(known: Option<Known>, driver: &str, screen: Screen) -> Option<Ceiling> {
+pub(crate) fn ceiling(known: Option<&Known>, driver: &str, screen: Screen) -> Option<Ceiling> {
     let known = known?;
     if known.driver != driver {
         screen.note(format_args!(
@@ -94,8 +95,8 @@ mod tests {
             driver: "io_uring".into(),
             host_key: String::new(),
         };
-        assert!(ceiling(Some(known.clone()), "io_uring", SILENT).is_some());
-        assert!(ceiling(Some(known), "epoll", SILENT).is_none());
+        assert!(ceiling(Some(&known), "io_uring", SILENT).is_some());
+        assert!(ceiling(Some(&known), "epoll", SILENT).is_none());
         assert!(ceiling(None, "epoll", SILENT).is_none());
     }
 }

@@ -119,7 +119,7 @@ impl Point {
         Options {
             url: vec![url.to_owned()],
             model: Some("sim".to_owned()),
-            concurrency: Some(self.streams),
+            concurrency: Some((self.streams as f64).into()),
             requests: is_paced.then_some(rounds.saturating_mul(self.streams)),
             duration: Some(Span::from_ns(limit.max(1))),
             drain: Some(Span::from_ns(DRAIN_NS)),

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::content::{ClassOptions, ContentOptions};
 use super::one_or_more;
-use crate::values::{CpuList, Deadline, Share, Span, WarmUp};
+use crate::values::{CpuList, Deadline, Levels, Share, Span, TimeOrCount, WarmUp};
 
 /// Every option of a run. In a TOML file the keys are the names of the options.
 #[derive(Debug, Clone, Default, PartialEq, Args, Serialize, Deserialize)]
@@ -103,13 +103,14 @@ pub(crate) struct Options {
     )]
     pub(crate) continuous_usage: Option<bool>,
 
-    /// Closed loop: so many users, each with one request at a time [default: 8]
+    /// Closed loop: so many users, each with one request at a time; for sweep and search levels, such
+    /// as 1,2,4 or 1..64 or 1..64*1.5 or auto [default: 8]
     #[arg(long, short = 'c', value_name = "N", help_heading = "Load")]
-    pub(crate) concurrency: Option<u64>,
+    pub(crate) concurrency: Option<Levels>,
 
-    /// Open loop: so many requests per second, whether or not answers come
+    /// Open loop: so many requests per second, whether or not answers come; levels likewise
     #[arg(long, short = 'r', value_name = "R", help_heading = "Load")]
-    pub(crate) rate: Option<f64>,
+    pub(crate) rate: Option<Levels>,
 
     /// Law of the gaps of an open loop: poisson, constant, gamma [default: poisson]
     #[arg(long, value_name = "LAW", help_heading = "Load")]
@@ -140,11 +141,18 @@ pub(crate) struct Options {
     #[arg(long, short = 'd', value_name = "TIME", help_heading = "Load")]
     pub(crate) duration: Option<Span>,
 
-    /// What goes before the measured part, extra: a time or a number of requests [default: 0]
-    #[arg(long, value_name = "TIME|N", help_heading = "Load")]
+    /// What goes before the measured part, extra: a time, a number of requests, or auto: until TTFT and
+    /// throughput are steady [default: 0; of sweep and search auto]
+    #[arg(long, value_name = "TIME|N|auto", help_heading = "Load")]
     pub(crate) warmup: Option<WarmUp>,
 
-    /// How long what is in flight may go on after the measured part [default: 30s]
+    /// End the measured part sooner, once a percentile is known well enough, such as
+    /// 'ci(p95(ttft))<3%'
+    #[arg(long, value_name = "RULE", help_heading = "Load")]
+    pub(crate) until: Option<String>,
+
+    /// How long what is in flight may go on after the measured part [default: 30s; of sweep and search
+    /// 10s]
     #[arg(long, value_name = "TIME", help_heading = "Load")]
     pub(crate) drain: Option<Span>,
 
@@ -155,7 +163,7 @@ pub(crate) struct Options {
     /// When they are: so long after they were sent, or at the output event of this number
     /// [default: 4]
     #[arg(long, value_name = "TIME|N", help_heading = "Load")]
-    pub(crate) cancel_after: Option<WarmUp>,
+    pub(crate) cancel_after: Option<TimeOrCount>,
 
     /// Seed of every random choice [default: drawn, and saved with the result]
     #[arg(long, value_name = "N", help_heading = "Load")]
@@ -228,7 +236,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "SERIES", help_heading = "Load")]
     pub(crate) rates: Option<String>,
 
-    /// Objective on the run, such as 'p95(ttft)<500ms' (repeatable)
+    /// Objective on the run, such as 'p95(ttft)<500ms', 'error_rate<1%', 'goodput_share>=95%'
+    /// (repeatable)
     #[arg(long, value_name = "RULE", help_heading = "Objectives")]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) slo: Vec<String>,

@@ -85,13 +85,14 @@ fn a_template_and_another_dialect_replace_each_other() {
 #[test]
 fn a_rate_on_the_command_line_replaces_the_users_of_the_file() {
     let file = Options {
-        concurrency: Some(8),
+        concurrency: Some(8.0.into()),
         ramp: Some(Span::from_ns(1)),
         requests: Some(200),
         ..Options::default()
     };
-    let typed = Options { rate: Some(5.0), duration: Some(Span::from_ns(9)), ..Options::default() };
+    let typed =
+        Options { rate: Some(5.0.into()), duration: Some(Span::from_ns(9)), ..Options::default() };
     let both = typed.over(file).unwrap();
     assert_eq!((both.concurrency, both.ramp, both.requests), (None, None, None));
-    assert_eq!(both.rate, Some(5.0));
+    assert_eq!(both.rate, Some(5.0.into()));
 }

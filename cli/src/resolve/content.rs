@@ -101,7 +101,8 @@ fn of_class(
             "class {name}: weight {weight}: give a number above 0"
         )));
     }
-    let objectives = super::objectives_of(&class.slo, class.goodput.as_deref()).map_err(named)?;
+    let objectives =
+        super::objectives::objectives_of(&class.slo, class.goodput.as_deref()).map_err(named)?;
     let content = content(&filled, dialect, Times::Unused).map_err(named)?;
     let includes = filled.isl_includes_template.unwrap_or(false);
     let whole = Class {

@@ -2,14 +2,14 @@
 
 use tokclock_engine::plan::replayed;
 use tokclock_engine::workload::{
-    Arrival, Class, Load, Overflow, RateSeries, Replay, Schedule, Stop, Warmup,
+    Arrival, Class, Load, Overflow, RateSeries, Replay, Schedule, Stop, Until, Warmup,
 };
 
 use super::gather::Facts;
 use super::word;
 use crate::config::Options;
 use crate::exit::Failure;
-use crate::values::{Span, WarmUp};
+use crate::values::{Levels, Span, WarmUp};
 
 /// Users, and requests in flight, at most.
 const USERS_MAX: u64 = 1_000_000;
@@ -31,6 +31,12 @@ const RAMP_NS_PER_USER: u64 = 500_000;
 const RAMP_MAX_NS: u64 = 1_000_000_000;
 /// How long what is in flight may go on.
 const DRAIN: Span = Span::from_ns(30_000_000_000);
+/// A warm-up that waits for a steady service is no longer than this, ns.
+const WARMUP_MAX_NS: u64 = 60_000_000_000;
+/// And may be as long as this however short the measured part is, ns: steadiness takes some time to see.
+const WARMUP_LEAST_NS: u64 = 20_000_000_000;
+/// Longest measured part of a run that ends when enough is known.
+const UNTIL_LONGEST: Span = Span::from_ns(600_000_000_000);
 
 /// Decides on the loop and its end, and writes both down in `options`.
 pub(super) fn resolve(
@@ -52,12 +58,7 @@ pub(super) fn resolve(
              loop does; to bound an open loop use --max-in-flight"
         )));
     }
-    let load = if options.rate.is_some() || options.rates.is_some() || options.trace.is_some() {
-        open(options)?
-    } else {
-        closed(options, facts)?
-    };
-    let stop = stop(options, &load, facts)?;
+    let (load, stop) = again(options, facts)?;
     if let (Load::Closed { users, .. }, Some(requests)) = (&load, stop.requests)
         && stop.duration_ns.is_none()
         && *users > requests
@@ -76,6 +77,28 @@ pub(super) fn resolve(
         ));
     }
     Ok((load, stop))
+}
+
+/// The loop and its end, where they do not contradict each other.
+pub(super) fn again(options: &mut Options, facts: &Facts) -> Result<(Load, Stop), Failure> {
+    let load = if options.rate.is_some() || options.rates.is_some() || options.trace.is_some() {
+        open(options)?
+    } else {
+        closed(options, facts)?
+    };
+    let stop = stop(options, &load, facts)?;
+    Ok((load, stop))
+}
+
+/// The one load that an option names.
+fn only(flag: &str, levels: Option<&Levels>) -> Result<Option<f64>, Failure> {
+    let Some(levels) = levels else { return Ok(None) };
+    levels.one().map(Some).ok_or_else(|| {
+        Failure::usage(format!(
+            "{flag} {levels} names several loads, and a run has one: `tokclock sweep` goes through \
+             them, `tokclock search` looks for the highest that keeps objectives"
+        ))
+    })
 }
 
 /// A recording with times is replayed, unless something else is asked for.
@@ -118,7 +141,7 @@ pub(super) fn reactors_needed(load: &Load, mix: &[Class]) -> usize {
 }
 
 fn open(options: &mut Options) -> Result<Load, Failure> {
-    let schedule = match (options.rate, &options.rates) {
+    let schedule = match (only("--rate", options.rate.as_ref())?, &options.rates) {
         (Some(rate), _) => at_rate(options, rate)?,
         (None, Some(series)) => {
             let series: RateSeries = series
@@ -231,8 +254,8 @@ fn closed(options: &mut Options, facts: &Facts) -> Result<Load, Failure> {
     // Fewer requests than users by default would be a contradiction of our own making.
     let items = options.requests.or(options.sessions).or(facts.entries());
     let default = USERS.min(items.unwrap_or(USERS)).max(1);
-    let users = *options.concurrency.get_or_insert(default);
-    within("--concurrency", Some(users), USERS_MAX)?;
+    let users = users(only("--concurrency", options.concurrency.as_ref())?, default)?;
+    options.concurrency = Some(Levels::One(users as f64));
     let default = if users > USERS_AT_ONCE {
         users.saturating_mul(RAMP_NS_PER_USER).min(RAMP_MAX_NS)
     } else {
@@ -240,6 +263,21 @@ fn closed(options: &mut Options, facts: &Facts) -> Result<Load, Failure> {
     };
     let ramp = options.ramp.get_or_insert(Span::from_ns(default));
     Ok(Load::Closed { users, ramp_ns: ramp.ns() })
+}
+
+/// A number of users is whole.
+fn users(asked: Option<f64>, default: u64) -> Result<u64, Failure> {
+    let users = match asked {
+        None => return Ok(default),
+        Some(users) if users.fract() == 0.0 && users >= 0.0 => users as u64,
+        Some(users) => {
+            return Err(Failure::usage(format!(
+                "--concurrency {users} is no number of users: give a whole one"
+            )));
+        }
+    };
+    within("--concurrency", Some(users), USERS_MAX)?;
+    Ok(users)
 }
 
 fn stop(options: &mut Options, load: &Load, facts: &Facts) -> Result<Stop, Failure> {
@@ -265,6 +303,7 @@ fn stop(options: &mut Options, load: &Load, facts: &Facts) -> Result<Stop, Failu
         }
         WarmUp::Time(length) if length.ns() == 0 => Warmup::None,
         WarmUp::Time(length) => Warmup::Time(length.ns()),
+        WarmUp::Auto => Warmup::Auto(longest_warmup(options)),
     };
     let ramp_ns = options.ramp.map_or(0, Span::ns);
     let warmup = match (load, warmup) {
@@ -273,7 +312,7 @@ fn stop(options: &mut Options, load: &Load, facts: &Facts) -> Result<Stop, Failu
         (Load::Open { .. }, Warmup::Time(ns)) if ramp_ns > 0 => {
             Warmup::Time(ns.saturating_add(ramp_ns))
         }
-        (Load::Open { .. }, Warmup::Requests(_)) if ramp_ns > 0 => {
+        (Load::Open { .. }, Warmup::Requests(_) | Warmup::Auto(_)) if ramp_ns > 0 => {
             return Err(Failure::usage(
                 "--ramp is a warm-up by time: give --warmup as a time too, or drop it",
             ));
@@ -286,12 +325,28 @@ fn stop(options: &mut Options, load: &Load, facts: &Facts) -> Result<Stop, Failu
         sessions: options.sessions,
         warmup,
         drain_ns: options.drain.get_or_insert(DRAIN).ns(),
+        until: until(options)?,
     })
+}
+
+/// How long a warm-up may be that waits for a steady service: as long as the measured part, ns.
+fn longest_warmup(options: &Options) -> u64 {
+    let measured = options.duration.map_or(WARMUP_MAX_NS, Span::ns);
+    measured.clamp(WARMUP_LEAST_NS, WARMUP_MAX_NS)
+}
+
+fn until(options: &Options) -> Result<Option<Until>, Failure> {
+    let rule = options.until.as_deref().map(str::parse::<Until>).transpose();
+    rule.map_err(|error| Failure::usage(format!("--until {error}")))
 }
 
 /// When a load ends for which nothing was said: a recording once, a series of rates to its end, else
 /// after a few hundred requests.
 fn default_stop(options: &mut Options, load: &Load, facts: &Facts) {
+    if options.until.is_some() {
+        options.duration = Some(UNTIL_LONGEST);
+        return;
+    }
     if let Load::Open { schedule: Schedule::Series { series, .. }, .. } = load
         && let Some(length) = series.duration_ns()
     {

@@ -87,7 +87,7 @@ fn a_crowd_starts_with_a_short_ramp_and_enough_requests() {
 fn fewer_requests_than_users_are_remarked_on() {
     assert_eq!(draft(&["-c", "8", "-n", "5"]).unwrap().notes.len(), 1);
     let few = draft(&["-n", "5"]).unwrap();
-    assert_eq!(few.options().concurrency, Some(5));
+    assert_eq!(few.options().concurrency, Some(5.0.into()));
     assert!(few.notes.is_empty());
 }
 
@@ -382,8 +382,8 @@ proptest! {
         share in 0.0_f64..=1.0,
     ) {
         let options = Options {
-            concurrency: rate.is_none().then_some(users),
-            rate,
+            concurrency: rate.is_none().then_some((users as f64).into()),
+            rate: rate.map(Into::into),
             requests,
             seed: Some(seed),
             drain: Some(Span::from_ns(drain_ns)),

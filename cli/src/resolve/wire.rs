@@ -8,12 +8,12 @@ use tokclock_engine::workload::{Cancel, CancelAfter, Connections, Retries, Sizes
 use super::word;
 use crate::config::Options;
 use crate::exit::Failure;
-use crate::values::{Span, WarmUp};
+use crate::values::{Span, TimeOrCount};
 
 /// Pause before the first retry unless `--retry-backoff` says otherwise.
 const RETRY_BACKOFF: Span = Span::from_ns(100_000_000);
 /// When requests are cancelled unless `--cancel-after` says otherwise: in the middle of a stream.
-const CANCEL_AFTER: WarmUp = WarmUp::Requests(4);
+const CANCEL_AFTER: TimeOrCount = TimeOrCount::Count(4);
 /// Largest sizes that may be asked for, bytes.
 const SIZE_MAX: u64 = 1 << 30;
 
@@ -199,11 +199,13 @@ pub(super) fn cancel(options: &mut Options) -> Result<Option<Cancel>, Failure> {
         };
     };
     let after = match *options.cancel_after.get_or_insert(CANCEL_AFTER) {
-        WarmUp::Requests(0) => {
+        TimeOrCount::Count(0) => {
             return Err(Failure::usage("--cancel-after 0: give a time or a number from 1 up"));
         }
-        WarmUp::Requests(events) => CancelAfter::Events(u32::try_from(events).unwrap_or(u32::MAX)),
-        WarmUp::Time(time) => CancelAfter::Time(time.ns()),
+        TimeOrCount::Count(events) => {
+            CancelAfter::Events(u32::try_from(events).unwrap_or(u32::MAX))
+        }
+        TimeOrCount::Time(time) => CancelAfter::Time(time.ns()),
     };
     if matches!(after, CancelAfter::Events(_)) && options.no_stream == Some(true) {
         return Err(Failure::usage(
