@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a test fails by panicking")]
 
 pub mod cases;
+pub mod command;
 pub mod replay;
 pub mod tls;
 
@@ -20,6 +21,7 @@ use tokclock_engine::workload::{
     Arrival, Client, Content, Dialect, LengthLaw, Load, Overflow, Schedule, Stop, Target, Template,
     Workload,
 };
+use tokclock_sim::serving::ServingSettings;
 use tokclock_sim::{Law, Report, Server, Settings};
 
 /// One millisecond in ns.
@@ -29,6 +31,19 @@ pub const MS: u64 = 1_000_000;
 #[must_use]
 pub fn settings() -> Settings {
     Settings { ttft: Law::Constant(20 * MS), itl: Law::Constant(2 * MS), ..Settings::default() }
+}
+
+/// A server that batches: so many requests at once, in steps of `step_ms` and a little for each.
+#[must_use]
+pub fn batching(step_ms: u64, max_batch: u32) -> Settings {
+    let serving = ServingSettings {
+        step_base_ns: step_ms * MS,
+        step_per_request_ns: 20_000,
+        prefill_rate: 200_000,
+        max_batch,
+        ..ServingSettings::default()
+    };
+    Settings { serving: Some(serving), ..Settings::default() }
 }
 
 /// A closed loop without ramp.

@@ -172,6 +172,7 @@ fn a_run_by_time_ends_in_time_and_its_rest_is_cancelled_without_failure() {
         sessions: None,
         warmup: Warmup::None,
         drain_ns: 100 * MS,
+        until: None,
     };
     let ran = carry_out(&workload(sim.address(), closed(3), stop));
     let _ = sim.stop();
@@ -199,6 +200,7 @@ fn tokens_of_requests_that_were_cut_count_where_they_arrived() {
         sessions: None,
         warmup: Warmup::None,
         drain_ns: 0,
+        until: None,
     };
     let mut load = workload(sim.address(), closed(2), stop);
     set_lengths(&mut load, 16, 10_000);

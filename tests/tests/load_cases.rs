@@ -85,6 +85,7 @@ fn l003_what_waits_for_a_place_says_so_and_never_comes_as_more() {
         sessions: None,
         warmup: Warmup::None,
         drain_ns: seconds(&client["drain_s"]),
+        until: None,
     };
     let load = workload(server.address(), load, stop);
     let ran = carry_out(&load);
@@ -128,6 +129,7 @@ fn l011_a_duration_is_kept_while_answers_go_on() {
         sessions: None,
         warmup: Warmup::None,
         drain_ns: seconds(&client["grace_s"]),
+        until: None,
     };
     let mut load = workload(server.address(), closed(count(&client["concurrency"])), stop);
     set_lengths(&mut load, 16, 600);

@@ -88,6 +88,7 @@ fn stop(case: &Case, records: &[Value]) -> Stop {
         sessions: None,
         warmup: if warm > 0 { Warmup::Requests(warm) } else { Warmup::None },
         drain_ns: 0,
+        until: None,
     }
 }
 
@@ -142,6 +143,7 @@ fn ran(stop: &Stop, records: &[Value]) -> (Facts, Vec<Row>) {
         host: tokclock_engine::telemetry::host::Watched::default(),
         resolve_ns: 0,
         ramp_ns: 0,
+        steered: Default::default(),
         ceiling: None,
     };
     (facts, rows)
@@ -192,6 +194,8 @@ fn ended(record: &Value) -> (Outcome, Option<ErrorClass>) {
 struct Plain;
 
 impl Annotate for Plain {
+    fn seen(&self, _row: &Row) {}
+
     fn request_id(&self, index: u64) -> String {
         format!("r{index}")
     }

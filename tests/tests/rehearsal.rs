@@ -315,6 +315,7 @@ fn died_in_flight(reactors: usize) -> usize {
         sessions: None,
         warmup: Warmup::None,
         drain_ns: 10_000 * MS,
+        until: None,
     };
     let load = on_reactors(workload(sim.address(), closed(8), stop), reactors);
     let running = std::thread::spawn(move || (carry_out(&load), load));
