@@ -111,7 +111,7 @@ impl Sweep {
                 return Ok(end);
             }
         }
-        while let Some((value, _)) = self.ladder.next(&self.seen(), self.curve().knee.best()) {
+        while let Some(value) = self.ladder.next(&self.seen(), self.curve().knee.best()) {
             let end = self.run(value, 0)?;
             if end != End::Whole {
                 return Ok(end);

@@ -35,17 +35,6 @@ pub struct Seen {
     pub is_hopeless: bool,
 }
 
-/// Why a level is there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
-    /// It was asked for, or is a step up.
-    Climb,
-    /// It lies between two, to see where saturation begins.
-    Refine,
-    /// It is past the knee on purpose.
-    Overload,
-}
-
 /// The plan of a sweep.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ladder {
@@ -62,7 +51,7 @@ pub struct Ladder {
 impl Ladder {
     /// The next level after those that were `seen`, in any order; `knee` is the knee of their curve.
     #[must_use]
-    pub fn next(&self, seen: &[Seen], knee: Option<f64>) -> Option<(f64, Purpose)> {
+    pub fn next(&self, seen: &[Seen], knee: Option<f64>) -> Option<f64> {
         let mut sorted = seen.to_vec();
         sorted.sort_by(|one, other| one.value.total_cmp(&other.value));
         let base = match &self.levels {
@@ -72,9 +61,9 @@ impl Ladder {
         base.or_else(|| self.past(&sorted, knee?))
     }
 
-    fn listed(&self, values: &[f64], seen: &[Seen]) -> Option<(f64, Purpose)> {
+    fn listed(&self, values: &[f64], seen: &[Seen]) -> Option<f64> {
         let next = values.iter().find(|value| !seen.iter().any(|one| one.value == **value))?;
-        (!self.is_hopeless(*next, seen)).then_some((*next, Purpose::Climb))
+        (!self.is_hopeless(*next, seen)).then_some(*next)
     }
 
     /// Whether a level would only show again that a lower one is too much.
@@ -83,9 +72,9 @@ impl Ladder {
         !self.keep_going && seen.iter().any(|one| one.is_hopeless && one.value <= value)
     }
 
-    fn climb(&self, start: f64, most: f64, seen: &[Seen]) -> Option<(f64, Purpose)> {
+    fn climb(&self, start: f64, most: f64, seen: &[Seen]) -> Option<f64> {
         let Some(top) = seen.last() else {
-            return Some((self.shaped(start.min(most)), Purpose::Climb));
+            return Some(self.shaped(start.min(most)));
         };
         let saturated = seen.iter().rev().take_while(|one| one.is_saturated).count();
         let is_over = saturated >= SATURATED_IN_A_ROW
@@ -93,23 +82,23 @@ impl Ladder {
             || top.value >= most
             || seen.len() >= CLIMBS_MAX;
         if !is_over {
-            return Some((self.shaped((top.value * 2.0).min(most)), Purpose::Climb));
+            return Some(self.shaped((top.value * 2.0).min(most)));
         }
         let first = seen.iter().position(|one| one.is_saturated || one.is_hopeless)?;
         let (below, above) = (seen[first.checked_sub(1)?].value, seen[first].value);
         // One level between is enough: the step is a factor of 1.4 then.
         let between = self.shaped((below * above).sqrt());
         let is_new = between > below && between < above && above / below > 1.5;
-        is_new.then_some((between, Purpose::Refine))
+        is_new.then_some(between)
     }
 
-    fn past(&self, seen: &[Seen], knee: f64) -> Option<(f64, Purpose)> {
+    fn past(&self, seen: &[Seen], knee: f64) -> Option<f64> {
         if !self.overload {
             return None;
         }
-        let wanted = OVERLOADS.into_iter().map(|factor| self.shaped(knee * factor));
+        let mut wanted = OVERLOADS.into_iter().map(|factor| self.shaped(knee * factor));
         let is_there = |value: f64| seen.iter().any(|one| (one.value / value - 1.0).abs() <= SAME);
-        wanted.filter(|value| !is_there(*value)).map(|value| (value, Purpose::Overload)).next()
+        wanted.find(|value| !is_there(*value))
     }
 
     fn shaped(&self, value: f64) -> f64 {
@@ -121,7 +110,8 @@ impl Ladder {
     }
 }
 
-/// `count` levels from `from` to `to` in equal ratios; whole ones where only those are, each once.
+/// Levels from `from` to `to`, each `factor` times the one before and `to` the last; whole ones where
+/// only those are, each once.
 #[must_use]
 pub fn geometric(from: f64, to: f64, factor: f64, whole: bool) -> Vec<f64> {
     let mut levels = Vec::new();
@@ -147,7 +137,7 @@ mod tests {
     /// Goes up a service that is saturated from `limit` on; the levels, in the order of going.
     fn climbed(ladder: &Ladder, limit: f64, knee: Option<f64>) -> Vec<f64> {
         let mut seen: Vec<Seen> = Vec::new();
-        while let Some((value, _)) = ladder.next(&seen, knee) {
+        while let Some(value) = ladder.next(&seen, knee) {
             assert!(!seen.iter().any(|one| one.value == value), "{value} twice");
             seen.push(Seen {
                 value,
