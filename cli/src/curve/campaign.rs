@@ -91,7 +91,9 @@ impl Campaign {
         let interrupts = Interrupts::watch(screen, dir.path())?;
         let stage =
             Stage::prepare(&draft, place, common, allowed).inspect_err(|_| dir.abandon())?;
-        if draft.options().content.data.is_some() {
+        let content = &draft.options().content;
+        let is_kept_apart = content.cache_bust.as_deref().is_some_and(|how| how != "none");
+        if content.data.is_some() && !is_kept_apart {
             screen.note(
                 "the recording is sent anew at each level, so that a prefix cache knows it: \
                  --cache-bust run prevents that",
