@@ -3,6 +3,7 @@
 mod baseline;
 mod curve;
 mod data;
+mod report;
 mod serving;
 mod sim;
 
@@ -19,6 +20,7 @@ use crate::values::CpuList;
 pub(crate) use baseline::BaselineArgs;
 pub(crate) use curve::{SearchArgs, SweepArgs};
 pub(crate) use data::{BodyAs, CheckArgs, ConvertArgs, DataCommand, PreviewArgs, StatsArgs};
+pub(crate) use report::{CompareArgs, ReportArgs};
 pub(crate) use sim::SimArgs;
 
 /// Times LLM servers: sends load and measures every token of the answers.
@@ -42,6 +44,12 @@ pub(crate) enum Command {
     /// Find the highest load that keeps objectives
     #[command(after_help = curve::SEARCH_EXAMPLES, allow_negative_numbers = true)]
     Search(Box<SearchArgs>),
+    /// Render results again: pages, tables, files for other tools
+    #[command(after_help = report::REPORT_EXAMPLES)]
+    Report(ReportArgs),
+    /// Say what changed between two or more results, beyond noise
+    #[command(after_help = report::COMPARE_EXAMPLES)]
+    Compare(CompareArgs),
     /// Say what this host can do for a load client, and what to change
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorArgs),

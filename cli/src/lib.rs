@@ -2,6 +2,7 @@
 
 mod args;
 mod baseline;
+mod compare;
 mod config;
 mod cpus;
 mod curve;
@@ -14,6 +15,7 @@ mod output;
 mod place;
 mod progress;
 pub mod report;
+mod reporting;
 mod resolve;
 mod results;
 mod run;
@@ -35,6 +37,8 @@ pub fn main() -> ExitCode {
             Command::Run(args) => run::run(&args, &cpus),
             Command::Sweep(args) => curve::sweep(&args, &cpus),
             Command::Search(args) => curve::search(&args, &cpus),
+            Command::Report(args) => reporting::report(&args),
+            Command::Compare(args) => compare::compare(&args),
             Command::Doctor(args) => doctor::doctor(&args, &cpus),
             Command::Baseline(args) => baseline::run(&args, &cpus),
             Command::Data { command } => data::run(&command, &cpus),

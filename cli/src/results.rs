@@ -1,6 +1,10 @@
 //! The directory of a result: `run.toml`, `summary.json`, `windows.csv`, `histograms.hlog`.
 //! `requests.jsonl` is written beside them while the run goes on.
 
+mod kept;
+
+pub(crate) use kept::{Kept, What};
+
 use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};

@@ -1,0 +1,51 @@
+//! Options of `report` and `compare`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+pub(super) const REPORT_EXAMPLES: &str = "\
+Examples:
+  tokclock report tokclock-results/<run>                   its report.html again
+  tokclock report tokclock-results/<run> --format md --out -
+                                                           as Markdown, to stdout
+  tokclock report tokclock-results/<run> --format csv,junit,hlog
+  tokclock report tokclock-results/<run> --as aiperf       the files that AIPerf would have written
+  tokclock report SWEEP-A SWEEP-B --out both               one page of several results
+
+Exit codes: 0 written, 1 could not, 2 usage.";
+
+pub(super) const COMPARE_EXAMPLES: &str = "\
+Examples:
+  tokclock compare RUN-A RUN-B                             what changed from A to B, beyond noise
+  tokclock compare A1,A2,A3 B1,B2,B3                       three runs of each
+  tokclock compare RUN-A RUN-B --fail-on 'p95(ttft)>+5%'   exit code 3 if it is surely so much slower
+  tokclock compare vllm-bench.json RUN-B                   files of other tools too
+
+Exit codes: 0 whatever changed, 1 could not read, 2 usage, 3 something named by --fail-on came about.";
+
+/// Options of `report`.
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// Result directories, of runs, sweeps or searches
+    #[arg(value_name = "DIR", required = true)]
+    pub(crate) dirs: Vec<PathBuf>,
+
+    /// Where the files go, or - for stdout [default: the result's own directory; the current one for
+    /// several results]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+/// Options of `compare`.
+#[derive(Debug, Args)]
+pub(crate) struct CompareArgs {
+    /// What is compared, the base first: result directories or files of other tools; several runs of
+    /// one side are joined by commas
+    #[arg(value_name = "RESULT", required = true, num_args = 2..)]
+    pub(crate) sides: Vec<String>,
+
+    /// Print the comparison as JSON, in place of the page
+    #[arg(long)]
+    pub(crate) json: bool,
+}
