@@ -20,7 +20,7 @@ use crate::values::CpuList;
 pub(crate) use baseline::BaselineArgs;
 pub(crate) use curve::{SearchArgs, SweepArgs};
 pub(crate) use data::{BodyAs, CheckArgs, ConvertArgs, DataCommand, PreviewArgs, StatsArgs};
-pub(crate) use report::{CompareArgs, ReportArgs};
+pub(crate) use report::{CompareArgs, Format, Peer, ReportArgs};
 pub(crate) use sim::SimArgs;
 
 /// Times LLM servers: sends load and measures every token of the answers.

@@ -12,6 +12,7 @@ mod exit;
 mod host;
 mod interrupt;
 mod output;
+mod peers;
 mod place;
 mod progress;
 pub mod report;

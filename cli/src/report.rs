@@ -4,11 +4,16 @@ mod baseline;
 mod client;
 mod curve;
 mod curve_csv;
+mod document;
 mod front;
 mod grid;
+mod junit;
+mod markdown;
 mod parts;
 mod plot;
+mod requests_csv;
 mod search;
+mod summary_csv;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -19,7 +24,12 @@ use tokclock_engine::measure::{Added, Distribution, Latency, Rate, Summary, Toke
 pub(crate) use baseline::{baseline_console, baseline_page};
 pub use curve::curve_page;
 pub use curve_csv::curve_csv;
+pub(crate) use document::Document;
+pub(crate) use junit::junit;
+pub(crate) use markdown::markdown;
+pub(crate) use requests_csv::requests_csv;
 pub use search::search_page;
+pub(crate) use summary_csv::summary_csv;
 use table::Line;
 use text::{Page, count, number, percent};
 

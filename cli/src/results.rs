@@ -2,8 +2,11 @@
 //! `requests.jsonl` is written beside them while the run goes on.
 
 mod kept;
+mod points;
+mod rebuilt;
 
 pub(crate) use kept::{Kept, What};
+pub(crate) use points::{Place, Point};
 
 use std::fs;
 use std::io::{self, BufWriter, Write};
@@ -26,6 +29,10 @@ pub(crate) const SUMMARY: &str = "summary.json";
 const COLUMNS: &str = "time_s,unix_time_s,offered_requests,started_requests,ok_requests,\
     failed_requests,cancelled_requests,dropped_requests,output_events,output_tokens,input_tokens,\
     in_flight_requests,ttft_mean_ns";
+/// The file of a result's seconds.
+const WINDOWS: &str = "windows.csv";
+/// The file of a run's pooled histograms.
+pub(crate) const HISTOGRAMS: &str = "histograms.hlog";
 const NS_PER_S: u64 = 1_000_000_000;
 
 /// The directory of one result.
@@ -193,7 +200,7 @@ impl ResultDir {
     /// # Errors
     /// If it cannot be written.
     pub(crate) fn write_windows(&self, facts: &Facts) -> Result<(), Failure> {
-        self.write("windows.csv", |out| windows(out, facts))
+        self.write(WINDOWS, |out| windows(out, facts, Told::ALL))
     }
 
     /// Writes `histograms.hlog`.
@@ -201,7 +208,7 @@ impl ResultDir {
     /// # Errors
     /// If it cannot be written.
     pub(crate) fn write_histograms(&self, facts: &Facts) -> Result<(), Failure> {
-        self.write("histograms.hlog", |out| write_interval_log(out, facts))
+        self.write(HISTOGRAMS, |out| write_interval_log(out, facts))
     }
 
     fn write(
@@ -209,23 +216,49 @@ impl ResultDir {
         name: &str,
         content: impl FnOnce(&mut BufWriter<fs::File>) -> io::Result<()>,
     ) -> Result<(), Failure> {
-        let path = self.path.join(name);
-        // Under another name until it is whole: a file that is there can be read.
-        let part = self.path.join(format!(".{name}.part"));
-        let whole = || {
-            let mut out = BufWriter::new(fs::File::create(&part)?);
-            content(&mut out)?;
-            out.flush()?;
-            fs::rename(&part, &path)
-        };
-        whole().map_err(|error| {
-            Failure::could_not_run(format!("cannot write {}: {error}", path.display()))
-        })
+        write_whole(&self.path.join(name), content)
     }
 }
 
+/// Writes a file under another name until it is whole: a file that is there can be read.
+///
+/// # Errors
+/// If it cannot be written.
+pub(crate) fn write_whole(
+    path: &Path,
+    content: impl FnOnce(&mut BufWriter<fs::File>) -> io::Result<()>,
+) -> Result<(), Failure> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let part = path.with_file_name(format!(".{name}.part"));
+    let whole = || {
+        let mut out = BufWriter::new(fs::File::create(&part)?);
+        content(&mut out)?;
+        out.flush()?;
+        fs::rename(&part, path)
+    };
+    whole().map_err(|error| {
+        // What is left of it is of no use.
+        let _ = fs::remove_file(&part);
+        Failure::could_not_run(format!("cannot write {}: {error}", path.display()))
+    })
+}
+
+/// What is known of the seconds of a run; the columns of all else stay empty.
+#[derive(Debug, Clone, Copy)]
+struct Told {
+    /// The time of day, and what was in flight.
+    live: bool,
+    /// When output arrived.
+    output: bool,
+}
+
+impl Told {
+    /// All of it.
+    const ALL: Self = Self { live: true, output: true };
+}
+
 /// Every second from the one in which the run began to the one in which it ended, empty ones too.
-fn windows(out: &mut impl Write, facts: &Facts) -> io::Result<()> {
+fn windows(out: &mut impl Write, facts: &Facts, told: Told) -> io::Result<()> {
     let first = facts.start_realtime_ns / NS_PER_S;
     let last = facts.start_realtime_ns.saturating_add(facts.end) / NS_PER_S;
     let mut seconds = facts.seconds();
@@ -238,6 +271,11 @@ fn windows(out: &mut impl Write, facts: &Facts) -> io::Result<()> {
         let unix = first + time;
         let Second { offered, started, ok, failed, cancelled, dropped, .. } = second;
         let Second { events, output_tokens, input_tokens, in_flight, .. } = second;
+        let known =
+            |is_known: bool, number: u64| if is_known { number.to_string() } else { String::new() };
+        let (unix, in_flight) = (known(told.live, unix), known(told.live, *in_flight));
+        let (events, output_tokens) =
+            (known(told.output, *events), known(told.output, *output_tokens));
         let ttft = second.ttft_sum_ns.checked_div(second.ttft_count);
         let ttft = ttft.map(|mean| mean.to_string()).unwrap_or_default();
         writeln!(
@@ -291,7 +329,7 @@ mod tests {
         // From 0.9 s into a second for 2.2 s: four wall-clock seconds are touched.
         let facts = facts(vec![Second::default(), busy], 2_200_000_000);
         let mut out = Vec::new();
-        windows(&mut out, &facts).unwrap();
+        windows(&mut out, &facts, Told::ALL).unwrap();
         let text = String::from_utf8(out).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 1 + 4);

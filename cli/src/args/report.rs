@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 pub(super) const REPORT_EXAMPLES: &str = "\
 Examples:
@@ -24,6 +24,32 @@ Examples:
 
 Exit codes: 0 whatever changed, 1 could not read, 2 usage, 3 something named by --fail-on came about.";
 
+/// A form in which results are rendered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub(crate) enum Format {
+    /// A page for a browser
+    Html,
+    /// Tables: one line for each result, and one for each request
+    Csv,
+    /// Markdown, for a pull request
+    Md,
+    /// All figures
+    Json,
+    /// Test cases, for CI
+    Junit,
+    /// Histograms of each second, for tools that read HdrHistogram logs
+    Hlog,
+}
+
+/// Another tool, whose files are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub(crate) enum Peer {
+    /// The files of `aiperf profile`
+    Aiperf,
+    /// The file of `vllm bench serve`
+    Vllm,
+}
+
 /// Options of `report`.
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
@@ -31,8 +57,17 @@ pub(crate) struct ReportArgs {
     #[arg(value_name = "DIR", required = true)]
     pub(crate) dirs: Vec<PathBuf>,
 
-    /// Where the files go, or - for stdout [default: the result's own directory; the current one for
-    /// several results]
+    /// What to write, several joined by commas [default: html; nothing where only --as is given]
+    #[arg(long, value_name = "FORMAT", value_delimiter = ',', hide_possible_values = false)]
+    pub(crate) format: Vec<Format>,
+
+    /// Write the files that another tool would have written, by its definitions; what has no true
+    /// equivalent is left out and listed
+    #[arg(long = "as", value_name = "TOOL", value_delimiter = ',')]
+    pub(crate) peers: Vec<Peer>,
+
+    /// Where the files go, or - for stdout (one format) [default: the result's own directory; the
+    /// current one for several results]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
 }

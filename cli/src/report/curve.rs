@@ -11,10 +11,10 @@ mod tests;
 mod verdicts;
 pub(super) mod words;
 
-pub(super) use notes::of_document as write_notes;
+pub(super) use notes::{of_document as write_notes, write as write_remarks};
 use tokclock_engine::measure::curve::{Curve, Variable};
 
-use super::text::{count, plural};
+use super::text::{Page, count, plural};
 
 /// The page of `curve` in at most `width` columns (and at most 100), each line ended by `\n`.
 ///
@@ -23,18 +23,25 @@ use super::text::{count, plural};
 #[must_use]
 pub fn curve_page(curve: &Curve, width: usize, colour: bool) -> String {
     let mut page = super::page(width, colour);
-    if let Some(about) = &curve.about {
-        super::front::about(&mut page, about);
-    }
-    page.words("curve", &headline(curve));
+    in_words(&mut page, curve);
     if !curve.levels.is_empty() {
-        verdicts::write(&mut page, curve);
         levels::write(&mut page, curve);
         plots::write(&mut page, curve);
         frontier::write(&mut page, curve);
     }
     notes::write(&mut page, curve);
     page.finish()
+}
+
+/// What it is about and what it says.
+pub(super) fn in_words(page: &mut Page, curve: &Curve) {
+    if let Some(about) = &curve.about {
+        super::front::about(page, about);
+    }
+    page.words("curve", &headline(curve));
+    if !curve.levels.is_empty() {
+        verdicts::write(page, curve);
+    }
 }
 
 fn headline(curve: &Curve) -> String {

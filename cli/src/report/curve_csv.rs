@@ -154,17 +154,18 @@ fn intervals(of: &Intervals) -> impl Iterator<Item = String> {
     all.into_iter().flatten().map(plain)
 }
 
-fn plain<T: Display>(value: Option<T>) -> String {
+/// A number, or nothing.
+pub(super) fn plain<T: Display>(value: Option<T>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
 }
 
 /// With all its digits, and never NaN or infinite.
-fn real(value: Option<f64>) -> String {
+pub(super) fn real(value: Option<f64>) -> String {
     plain(value.filter(|value| value.is_finite()))
 }
 
 /// A text that no spreadsheet takes for a formula (OWASP, "CSV Injection").
-fn text(text: &str) -> String {
+pub(super) fn text(text: &str) -> String {
     let acts = text.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']);
     if acts { format!("'{text}") } else { text.to_owned() }
 }

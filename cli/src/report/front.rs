@@ -2,8 +2,8 @@
 
 use tokclock_engine::measure::curve::About;
 use tokclock_engine::measure::{
-    ClassAsked, Health, Held, LoadReport, ObjectiveReport, Reason, Severity, SloReport, Summary,
-    TargetReport, TlsReport, WorkloadReport,
+    ClassAsked, Health, Held, LoadReport, ObjectiveReport, Reason, ReasonKind, Severity, SloReport,
+    Summary, TargetReport, TlsReport, WorkloadReport,
 };
 
 use super::text::{Page, Tone, count, duration, escape, number, percent, plural};
@@ -41,7 +41,8 @@ fn target(page: &mut Page, target: &TargetReport) {
     page.words("target", &format!("{} ({}{model}{stream})", escape(&target.url), target.dialect));
 }
 
-fn headline(page: &mut Page, summary: &Summary) {
+/// What was run, where and for how long.
+pub(super) fn headline(page: &mut Page, summary: &Summary) {
     let (asked, run) = (&summary.workload, &summary.run);
     let has_sessions = summary.sessions.is_some();
     let name = run.name.as_deref().map_or_else(String::new, |name| format!("{}: ", escape(name)));
@@ -62,7 +63,10 @@ fn headline(page: &mut Page, summary: &Summary) {
     );
     steadiness(page, summary);
     if run.interrupted {
-        page.verdict("", ("interrupted", Tone::Doubtful), "by the user: the run is incomplete");
+        let is_rebuilt = summary.notes.iter().any(|note| note.kind == ReasonKind::Rebuilt);
+        let how = if is_rebuilt { "before it wrote its figures" } else { "by the user" };
+        let what = format!("{how}: the run is incomplete");
+        page.verdict("", ("interrupted", Tone::Doubtful), &what);
     }
 }
 
@@ -224,6 +228,12 @@ fn cap(max_in_flight: Option<u64>, overflow: &str) -> String {
 }
 
 fn outcomes(page: &mut Page, summary: &Summary) {
+    counts(page, summary);
+    failures(page, summary);
+}
+
+/// How requests ended that did not fail.
+pub(super) fn counts(page: &mut Page, summary: &Summary) {
     let counts = &summary.requests;
     let mut ended = vec![format!("{} ok of {} offered", count(counts.ok), count(counts.offered))];
     let others = [
@@ -247,6 +257,10 @@ fn outcomes(page: &mut Page, summary: &Summary) {
             ),
         );
     }
+}
+
+fn failures(page: &mut Page, summary: &Summary) {
+    let counts = &summary.requests;
     if counts.failed == 0 {
         page.verdict("failures", ("no failures", Tone::Good), "");
         return;
@@ -317,7 +331,8 @@ pub(super) fn held(held: Held) -> (&'static str, Tone) {
     }
 }
 
-fn standing(objective: &ObjectiveReport) -> String {
+/// What an objective came to.
+pub(super) fn standing(objective: &ObjectiveReport) -> String {
     let figure = match (objective.value_ns, objective.value_share) {
         (Some(value), _) => Some(duration(Some(value.round() as u64))),
         (None, share) => share.map(|share| percent(Some(share))),
@@ -343,7 +358,8 @@ fn standing(objective: &ObjectiveReport) -> String {
     }
 }
 
-fn goodput(page: &mut Page, summary: &Summary) {
+/// Requests that kept every limit.
+pub(super) fn goodput(page: &mut Page, summary: &Summary) {
     let Some(goodput) = &summary.goodput else { return };
     let limits: Vec<String> = goodput
         .objectives

@@ -18,22 +18,27 @@ use super::text::{Page, Tone, escape};
 #[must_use]
 pub fn search_page(report: &SearchReport, width: usize, colour: bool) -> String {
     let mut page = super::page(width, colour);
-    if let Some(about) = &report.about {
-        super::front::about(&mut page, about);
-    }
-    headline(&mut page, report);
-    boundary::write(&mut page, report);
-    if let (Some(low), Some(point)) = (report.boundary.low, &report.operating_point) {
-        let at = load(report.variable, low);
-        page.words("operate at", &format!("{at}: {}", figures(point)));
-    }
-    tiers(&mut page, report);
+    in_words(&mut page, report);
     probes::write(&mut page, report);
     if !report.notes.is_empty() {
         page.blank();
         super::curve::write_notes(&mut page, &report.notes);
     }
     page.finish()
+}
+
+/// What it is about and what it found.
+pub(super) fn in_words(page: &mut Page, report: &SearchReport) {
+    if let Some(about) = &report.about {
+        super::front::about(page, about);
+    }
+    headline(page, report);
+    boundary::write(page, report);
+    if let (Some(low), Some(point)) = (report.boundary.low, &report.operating_point) {
+        let at = load(report.variable, low);
+        page.words("operate at", &format!("{at}: {}", figures(point)));
+    }
+    tiers(page, report);
 }
 
 fn headline(page: &mut Page, report: &SearchReport) {

@@ -82,7 +82,7 @@ fn facts() -> Facts {
 }
 
 /// Request `index`, meant for `index` tenths of a second, sent `wait` ms later.
-fn row(index: u64, wait: u64) -> Row {
+pub(super) fn row(index: u64, wait: u64) -> Row {
     let start = index * 100 * MS;
     let at = |ms: u64| Some(start + (wait + ms) * MS + index * 1000);
     Row {
@@ -152,6 +152,15 @@ fn failed(index: u64, class: ErrorClass, text: &str) -> Row {
         output_source: None,
         ..row(index, 0)
     }
+}
+
+/// A run of 60 requests, 10 of which failed with a text that means harm.
+pub(super) fn troubled() -> Summary {
+    let text = "bad|gateway `x`\x1b[2J\0\n<script>@team #1 *b*";
+    let bad = (50..60).map(|index| failed(index, ErrorClass::ConnReset, text));
+    let mut facts = facts();
+    facts.tallies[0].offered = 60;
+    summarize(&workload(closed()), &facts, (0..50).map(|index| row(index, 0)).chain(bad))
 }
 
 fn closed() -> Load {

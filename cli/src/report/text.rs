@@ -31,6 +31,19 @@ impl Page {
         self.out
     }
 
+    /// A page that breaks no line, for [`Self::sentences`].
+    pub(super) fn endless() -> Self {
+        Self::new(usize::MAX, false)
+    }
+
+    /// What was said on an endless page: labels, empty where one goes on, and what follows them.
+    pub(super) fn sentences(&self) -> Vec<(&str, &str)> {
+        let said = self.out.lines().filter(|line| !line.trim().is_empty());
+        said.map(|line| line.split_at_checked(LABEL).unwrap_or((line, "")))
+            .map(|(label, text)| (label.trim(), text.trim()))
+            .collect()
+    }
+
     pub(crate) fn blank(&mut self) {
         self.out.push('\n');
     }

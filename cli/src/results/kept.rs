@@ -10,7 +10,7 @@ use tokclock_engine::record::{Row, read_rows};
 use tokclock_engine::run::REQUESTS_FILE;
 use tokclock_engine::run::search::SearchReport;
 
-use super::SUMMARY;
+use super::{SUMMARY, rebuilt};
 use crate::exit::Failure;
 
 /// The file of a sweep's figures.
@@ -41,7 +41,8 @@ pub(crate) enum What {
 }
 
 impl Kept {
-    /// Reads the result in `path`.
+    /// Reads the result in `path`. That of a run that was cut off is rebuilt from its finished requests
+    /// and written, as far as it can be.
     ///
     /// # Errors
     /// A usage error if there is none; otherwise if it cannot be read.
@@ -57,10 +58,12 @@ impl Kept {
             What::Sweep(curve)
         } else if let Some(summary) = read(&path.join(SUMMARY))? {
             What::Run(summary)
+        } else if let Some(summary) = rebuilt::rebuild(path, run_toml.as_deref())? {
+            What::Run(Box::new(summary))
         } else {
             return Err(Failure::usage(format!(
-                "{shown}: there is no {SUMMARY}, {CURVE} or {SEARCH} in it; name the directory of a \
-                 result"
+                "{shown}: there is no {SUMMARY}, {CURVE}, {SEARCH} or {REQUESTS_FILE} in it; name the \
+                 directory of a result"
             )));
         };
         Ok(Self { path: path.to_owned(), run_toml, what })
@@ -76,7 +79,7 @@ impl Kept {
 }
 
 /// A file of figures; `None` if it is not there.
-fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<Box<T>>, Failure> {
+pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<Box<T>>, Failure> {
     let failed = |error: &dyn std::fmt::Display| {
         Failure::could_not_run(format!("cannot read {}: {error}", path.display()))
     };

@@ -72,6 +72,10 @@ pub enum ReasonKind {
     TokensPerEventUnknown,
     /// The user's own limit held requests back.
     CapReached,
+    /// The run was cut off, so that nothing is known of its client.
+    CutOff,
+    /// The figures were made from the finished requests of a run that was cut off.
+    Rebuilt,
 }
 
 /// How grave a reason is.

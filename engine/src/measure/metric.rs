@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::record::{ErrorClass, Outcome, Phase, Row, WaitCause};
-use crate::workload::{Class, Load, Metric, Workload};
+use crate::workload::{Class, Metric, Workload};
 
 /// From where a latency is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,13 +99,18 @@ impl Request {
     /// What the figures need of `row`, which `workload` produced.
     #[must_use]
     pub fn new(row: &Row, workload: &Workload) -> Self {
-        let origin = match workload.load {
-            Load::Open { .. } => row.intended,
-            Load::Closed { .. } => row.dispatched.unwrap_or(row.intended),
-        };
+        let class = class_of(row, workload);
+        Self { class, ..Self::of(row, workload.load.is_closed(), workload.target.stream) }
+    }
+
+    /// The same where all that is known of the workload is whether its loop was closed and its
+    /// answers were streamed; classes are not told apart.
+    #[must_use]
+    pub fn of(row: &Row, is_closed: bool, stream: bool) -> Self {
+        let origin = if is_closed { row.dispatched.unwrap_or(row.intended) } else { row.intended };
         Self {
             index: row.index,
-            class: class_of(row, workload),
+            class: 0,
             turn: row.turn,
             phase: row.phase,
             outcome: row.outcome,
@@ -133,7 +138,7 @@ impl Request {
             first_tokens: row.first_tokens,
             events: row.events,
             capped: row.finish.as_deref() == Some("length"),
-            stream: workload.target.stream,
+            stream,
         }
     }
 

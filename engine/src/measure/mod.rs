@@ -25,12 +25,14 @@ pub mod health;
 mod input;
 mod interval;
 mod judged;
+mod linear;
 mod metric;
 mod network;
 #[cfg(test)]
 mod noise;
 mod part;
 mod rate;
+mod remains;
 #[cfg(test)]
 mod rows;
 mod slo;
@@ -56,9 +58,11 @@ pub use health::{Health, Reason, ReasonKind, Severity};
 pub use input::{Facts, Steered};
 pub use interval::{Interval, half_width};
 pub use judged::{Judged, JudgedDistribution};
+pub use linear::Linear;
 pub use metric::{Maybe, Request, Since};
 pub use network::NetworkReport;
 pub use rate::{Rate, Window};
+pub use remains::summarize_remains;
 pub use slo::{Held, ObjectiveReport, SloReport};
 pub use stage::StageReport;
 pub use steady::{Steady, Truncation, steady, truncation, truncation_of_seen};

@@ -9,7 +9,7 @@ use super::words::loads;
 
 /// Writes the notes of the curve, then those of its levels: each kind once, as the lowest level says
 /// it, with all loads at which it was seen.
-pub(super) fn write(page: &mut Page, curve: &Curve) {
+pub(in super::super) fn write(page: &mut Page, curve: &Curve) {
     let seen = seen(curve);
     if !seen.is_empty() || !curve.notes.is_empty() {
         page.blank();
