@@ -123,7 +123,7 @@ const LAW_MAX: usize = 40;
 /// What was sent, in a few words.
 fn said(asked: &WorkloadReport) -> String {
     match asked.classes.as_slice() {
-        [] => "nothing".into(),
+        [] => "what was sent is not known".into(),
         [one] => content(one, asked),
         several => {
             let name = |class: &ClassAsked| {

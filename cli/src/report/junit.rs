@@ -6,6 +6,7 @@ use tokclock_engine::measure::{Evidence, Health, Held, ObjectiveReport, Reason, 
 use tokclock_engine::run::search::SearchReport;
 
 use super::curve::in_words as curve_in_words;
+use super::curve::words::share;
 use super::front;
 use super::search::in_words as search_in_words;
 use super::text::{Page, count, escape, percent};
@@ -164,7 +165,7 @@ fn failures(summary: &Summary, options: &toml::Table) -> TestCase {
     let allowed = options.get("max-error-rate").and_then(toml::Value::as_str);
     let allowed = allowed.and_then(|text| text.parse::<Share>().ok()).unwrap_or(MAX_ERROR_RATE);
     let requests = &summary.requests;
-    let name = format!("at most {allowed} of the requests fail");
+    let name = format!("at most {} of the requests fail", share(allowed.value()));
     let mut told = format!(
         "{} of {} failed ({})",
         count(requests.failed),
@@ -273,7 +274,7 @@ mod tests {
         let report = cases(What::Run(Box::new(troubled())), "");
         let bad = bad(&report);
         let names: Vec<&str> = bad.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(names, ["p95(ttft)<500ms", "at most 5% of the requests fail"]);
+        assert_eq!(names, ["p95(ttft)<500ms", "at most 5 % of the requests fail"]);
         assert!(bad[0].1.contains("did not end well"), "{bad:?}");
         assert!(bad[1].1.contains("10 of 60 failed"), "{bad:?}");
         let lenient = cases(What::Run(Box::new(troubled())), "max-error-rate = \"50%\"");

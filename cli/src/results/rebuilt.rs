@@ -41,6 +41,7 @@ pub(super) fn rebuild(path: &Path, run_toml: Option<&str>) -> Result<Option<Summ
     let mut summary = over(&requests, |rows| measure::summarize_remains(&workload, &facts, rows))?;
     summary.run.name = draft.as_ref().map(|draft| draft.name().to_owned());
     if draft.is_none() {
+        nothing_asked(&mut summary);
         for note in summary.notes.iter_mut().take(1) {
             note.message.push_str(
                 "; there is no run.toml, so what was asked for is not known: latencies count from when \
@@ -50,6 +51,16 @@ pub(super) fn rebuild(path: &Path, run_toml: Option<&str>) -> Result<Option<Summ
     }
     save(path, &summary, &facts, has_chunks);
     Ok(Some(summary))
+}
+
+/// Takes back what a summary says of a load that nobody knows.
+fn nothing_asked(summary: &mut Summary) {
+    const UNKNOWN: &str = "unknown";
+    summary.target.dialect = UNKNOWN.to_owned();
+    let asked = &mut summary.workload;
+    asked.tokenizer = UNKNOWN.to_owned();
+    asked.classes.clear();
+    (asked.input_tokens, asked.output_tokens, asked.requests) = (None, None, None);
 }
 
 /// Writes what was rebuilt, and says what became of it.
