@@ -34,7 +34,7 @@ mod part;
 mod rate;
 mod remains;
 #[cfg(test)]
-mod rows;
+pub(crate) mod rows;
 mod slo;
 mod stage;
 mod steady;

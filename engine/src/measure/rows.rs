@@ -5,15 +5,15 @@ use crate::record::{ErrorClass, Outcome, Phase, Pooled, Row, Tally, TokenSource}
 use crate::workload::{Arrival, Load, Overflow, Schedule, Workload};
 
 /// One millisecond in ns.
-pub(super) const MS: u64 = 1_000_000;
+pub(crate) const MS: u64 = 1_000_000;
 
 /// A successful request from 0 whose tokens come at these times in ms, one per event.
-pub(super) fn row(index: u64, tokens_ms: &[u64]) -> Row {
+pub(crate) fn row(index: u64, tokens_ms: &[u64]) -> Row {
     row_at(index, 0, 0, tokens_ms)
 }
 
 /// The same, meant for `intended_ms` and sent at `sent_ms`.
-pub(super) fn row_at(index: u64, intended_ms: u64, sent_ms: u64, tokens_ms: &[u64]) -> Row {
+pub(crate) fn row_at(index: u64, intended_ms: u64, sent_ms: u64, tokens_ms: &[u64]) -> Row {
     let first = tokens_ms.first().map(|ms| ms * MS);
     let last = tokens_ms.last().map(|ms| ms * MS);
     Row {
@@ -71,7 +71,7 @@ pub(super) fn row_at(index: u64, intended_ms: u64, sent_ms: u64, tokens_ms: &[u6
 }
 
 /// A failure from `at_ms`, settled at `done_ms`.
-pub(super) fn failed(index: u64, class: ErrorClass, at_ms: u64, done_ms: u64) -> Row {
+pub(crate) fn failed(index: u64, class: ErrorClass, at_ms: u64, done_ms: u64) -> Row {
     Row {
         outcome: Outcome::Error,
         error: Some(class),
@@ -83,7 +83,7 @@ pub(super) fn failed(index: u64, class: ErrorClass, at_ms: u64, done_ms: u64) ->
 }
 
 /// A request that was cut at `cut_ms`, after these tokens.
-pub(super) fn cut(index: u64, at_ms: u64, tokens_ms: &[u64], cut_ms: u64) -> Row {
+pub(crate) fn cut(index: u64, at_ms: u64, tokens_ms: &[u64], cut_ms: u64) -> Row {
     Row {
         outcome: Outcome::Cancelled,
         error: Some(ErrorClass::Deadline),
@@ -93,7 +93,7 @@ pub(super) fn cut(index: u64, at_ms: u64, tokens_ms: &[u64], cut_ms: u64) -> Row
 }
 
 /// An open loop of equal gaps.
-pub(super) fn open(rate: f64) -> Workload {
+pub(crate) fn open(rate: f64) -> Workload {
     workload(Load::Open {
         schedule: Schedule::Rate { rate, arrival: Arrival::Constant },
         max_in_flight: None,
@@ -102,7 +102,7 @@ pub(super) fn open(rate: f64) -> Workload {
 }
 
 /// A closed loop without ramp.
-pub(super) fn closed(users: u64) -> Workload {
+pub(crate) fn closed(users: u64) -> Workload {
     workload(Load::Closed { users, ramp_ns: 0 })
 }
 
@@ -111,7 +111,7 @@ fn workload(load: Load) -> Workload {
 }
 
 /// The facts of a run whose window goes from 0 to `window_ms`, with one idle reactor.
-pub(super) fn facts(window_ms: u64) -> Facts {
+pub(crate) fn facts(window_ms: u64) -> Facts {
     Facts {
         start_monotonic_ns: 1,
         start_realtime_ns: 2,
@@ -135,7 +135,7 @@ pub(super) fn facts(window_ms: u64) -> Facts {
 }
 
 /// Facts whose pooled gaps and window tokens are those of `rows`, tokens at these times in ms.
-pub(super) fn facts_of(window_ms: u64, tokens_ms: &[&[u64]]) -> Facts {
+pub(crate) fn facts_of(window_ms: u64, tokens_ms: &[&[u64]]) -> Facts {
     let mut facts = facts(window_ms);
     for times in tokens_ms {
         let gaps: Vec<(u64, u32)> =

@@ -6,18 +6,20 @@ mod network;
 mod recorder;
 mod remains;
 mod row;
+mod seconds_log;
 mod settled;
 mod spill;
 mod tally;
 mod window;
 
-pub use interval_log::{SecondsLog, write_interval_log};
+pub use interval_log::write_interval_log;
 pub use network::NetworkTally;
 pub use recorder::{
     ReadNote, Recorder, RecorderRings, RecorderSetup, SecondPooled, WriterRings, rings,
 };
 pub use remains::Remains;
 pub use row::{ErrorClass, Outcome, Phase, Row, TokenSource, WaitCause};
+pub use seconds_log::SecondsLog;
 pub use settled::{Annotate, Chunk, Marks, NONE, Settled, assign_tokens};
 pub use spill::{Spill, read_rows};
 pub use tally::{ClassTally, GapSample, HIGHEST_NS, Pooled, Second, Tally, histogram};
