@@ -105,6 +105,9 @@ fn phase(of: &Records<'_>) -> Option<Value> {
     if let Some(requests) = asked.requests {
         phase["requests"] = json!(requests);
     }
+    if let Some(sessions) = asked.sessions {
+        phase["sessions"] = json!(sessions);
+    }
     if let Some(duration) = asked.duration_ns {
         phase["duration"] = json!(duration as f64 / 1e9);
     }
