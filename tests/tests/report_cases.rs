@@ -255,6 +255,19 @@ fn a_rebuilt_result_says_what_it_is_and_stays() {
     exits_with(&peers, 0);
     assert!(!names(&dir.join("aiperf")).contains(&"profile_export.jsonl".to_owned()));
     assert!(stderr(&peers).contains("start_time"), "{}", stderr(&peers));
+    let theirs: Value = json(&dir.join("aiperf/profile_export_aiperf.json"));
+    assert_eq!(
+        (&theirs["request_count"]["avg"], &theirs["was_cancelled"]),
+        (&5.0.into(), &true.into())
+    );
+    assert_eq!(theirs["request_error_rate"]["avg"], 37.5);
+    let counts = theirs["error_summary"].as_array().unwrap().iter().map(|one| &one["count"]);
+    assert_eq!(counts.collect::<Vec<_>>(), [1, 2]);
+    let name = names(&dir.join("vllm")).pop().unwrap();
+    let theirs: Value = json(&dir.join("vllm").join(name));
+    assert_eq!((&theirs["completed"], &theirs["failed"]), (&5.into(), &3.into()));
+    assert_eq!(theirs["errors"].as_array().unwrap().len(), 8);
+    assert!(theirs.get("date").is_none(), "no value is made up");
 }
 
 #[test]

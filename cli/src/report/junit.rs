@@ -16,6 +16,8 @@ use crate::values::{Levels, Share};
 
 /// Failures that a run allows unless its `run.toml` says otherwise.
 const MAX_ERROR_RATE: Share = Share::from_percent(5.0);
+/// The case of the client's verdict.
+const CLIENT: &str = "the client can be believed";
 
 /// A suite for each result. What XML cannot hold is escaped.
 ///
@@ -144,18 +146,17 @@ fn evidence(of: Option<Evidence>) -> String {
 }
 
 fn client(verdict: Health, reasons: &[Reason]) -> TestCase {
-    const NAME: &str = "the client can be believed";
     let told: Vec<String> = reasons
         .iter()
         .map(|one| format!("{}. To do: {}.", escape(&one.message), escape(&one.advice)))
         .collect();
     let told = told.join("\n");
     match verdict {
-        Health::Valid => passed(NAME, ""),
-        Health::Suspect => passed(NAME, &format!("SUSPECT: {told}")),
+        Health::Valid => passed(CLIENT, ""),
+        Health::Suspect => passed(CLIENT, &format!("SUSPECT: {told}")),
         Health::Invalid => {
             let why = "invalid: this run is not what was asked for";
-            failed(NAME, NonSuccessKind::Error, why, &told)
+            failed(CLIENT, NonSuccessKind::Error, why, &told)
         }
     }
 }
@@ -239,7 +240,18 @@ fn search(found: &SearchReport) -> Vec<TestCase> {
         let why = "it was interrupted, or the server went away";
         failed("the search came to its end", NonSuccessKind::Failure, why, "")
     };
-    vec![held, complete]
+    vec![held, complete, carried(found)]
+}
+
+/// Whether this host could carry the loads that were tried.
+fn carried(found: &SearchReport) -> TestCase {
+    match found.limited_by_client {
+        None => client(Health::Valid, &[]),
+        Some(load) => {
+            let why = format!("invalid at {load} and above: it could not carry that load");
+            failed(CLIENT, NonSuccessKind::Error, &why, "")
+        }
+    }
 }
 
 #[cfg(test)]
@@ -301,5 +313,15 @@ mod tests {
         let missing = bad(&cases(curve(), "concurrency = [1, 3, 512]"));
         assert_eq!(missing.len(), 1);
         assert!(missing[0].1.contains("missing: 3, 512"), "{missing:?}");
+    }
+    #[test]
+    fn a_search_fails_without_a_boundary_and_where_the_client_was_the_limit() {
+        let mut found = super::super::search::tests::found();
+        let search = |found: &SearchReport| What::Search(Box::new(found.clone()));
+        assert!(bad(&cases(search(&found), "")).is_empty());
+        found.limited_by_client = Some(80.0);
+        assert_eq!(cases(search(&found), "").errors, 1);
+        (found.boundary.low, found.is_complete) = (None, false);
+        assert_eq!(cases(search(&found), "").failures, 2);
     }
 }

@@ -3,7 +3,7 @@
 mod boundary;
 mod probes;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use tokclock_engine::measure::curve::Variable;
 use tokclock_engine::run::search::SearchReport;

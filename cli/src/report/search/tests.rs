@@ -60,7 +60,7 @@ fn report(boundary: Boundary, probes: Vec<ProbeReport>) -> SearchReport {
 }
 
 /// One that found what it was asked for.
-fn found() -> SearchReport {
+pub(in super::super) fn found() -> SearchReport {
     let probes = vec![
         probe(10.0, Pass, true),
         probe(20.0, Pass, true),
