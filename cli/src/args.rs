@@ -1,8 +1,10 @@
 //! What is typed: the commands and their options.
 
 mod baseline;
+mod config;
 mod curve;
 mod data;
+mod help;
 mod report;
 mod serving;
 mod sim;
@@ -11,15 +13,19 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, FromArgMatches as _, Parser, Subcommand};
 
 use crate::config::Options;
 use crate::exit::{Code, Failure};
 use crate::output::{self, Screen};
 use crate::values::CpuList;
 pub(crate) use baseline::BaselineArgs;
+pub(crate) use config::{
+    CompletionsArgs, ConfigCheckArgs, ConfigCommand, LoadCommand, ManArgs, SchemaArgs,
+};
 pub(crate) use curve::{SearchArgs, SweepArgs};
 pub(crate) use data::{BodyAs, CheckArgs, ConvertArgs, DataCommand, PreviewArgs, StatsArgs};
+pub(crate) use help::command;
 pub(crate) use report::{CompareArgs, Format, Peer, ReportArgs};
 pub(crate) use sim::SimArgs;
 
@@ -57,6 +63,7 @@ pub(crate) enum Command {
     #[command(after_help = baseline::EXAMPLES)]
     Baseline(Box<BaselineArgs>),
     /// Look at what would be sent: preview, statistics, conversion, bad lines
+    #[command(after_help = data::EXAMPLES)]
     Data {
         /// What to do with it.
         #[command(subcommand)]
@@ -65,6 +72,19 @@ pub(crate) enum Command {
     /// Serve as a simulated LLM server until Ctrl-C, then print what was served as JSON
     #[command(after_help = sim::EXAMPLES)]
     Sim(Box<SimArgs>),
+    /// Check files of options, or print their JSON Schema
+    #[command(after_help = config::CONFIG_EXAMPLES)]
+    Config {
+        /// What to do with them.
+        #[command(subcommand)]
+        command: ConfigCommand,
+    },
+    /// Print what makes a shell complete commands and options
+    #[command(after_help = config::COMPLETIONS_EXAMPLES)]
+    Completions(CompletionsArgs),
+    /// Print manual pages
+    #[command(after_help = config::MAN_EXAMPLES)]
+    Man(ManArgs),
 }
 
 const RUN_EXAMPLES: &str = "\
@@ -173,7 +193,11 @@ pub(crate) fn parse<I>(line: I) -> Result<Cli, Code>
 where
     I: IntoIterator<Item = OsString>,
 {
-    Cli::try_parse_from(line).map_err(|error| {
+    let matched = command().try_get_matches_from(line);
+    let read = matched.and_then(|matches| {
+        Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command()))
+    });
+    read.map_err(|error| {
         if is_stray_value(&error) {
             // It may be the second half of an unquoted header, so it is not shown.
             output::error(Failure::usage(

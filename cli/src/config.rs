@@ -1,13 +1,18 @@
 //! The options of a run, all optional: what the command line and a TOML file share, one laid over
 //! the other.
 
+mod check;
 mod content;
 mod curve;
+pub(crate) mod label;
 mod options;
+mod schema;
 
+pub(crate) use check::{Problem, Read, check};
 pub(crate) use content::{ClassOptions, ContentOptions};
 pub(crate) use curve::{CurveOptions, SearchOptions};
 pub(crate) use options::Options;
+pub(crate) use schema::schema;
 
 use std::path::{Path, PathBuf};
 
@@ -83,6 +88,7 @@ impl Options {
         // Not written down, so not in the tables.
         merged.out = self.out.or(file.out);
         merged.header = secret::merge_headers(self.header, file.header);
+        merged.label = label::merge(self.label, file.label);
         Ok(merged)
     }
 
@@ -156,7 +162,7 @@ impl<T: clap::Args + serde::Serialize + serde::de::DeserializeOwned> More for T 
 
 /// None.
 #[derive(clap::Args, serde::Serialize, Deserialize)]
-struct Nothing {}
+pub(crate) struct Nothing {}
 
 /// Refuses keys that are no options.
 fn check_keys<T: More>(text: &str, table: &toml::Table) -> Result<(), String> {
@@ -196,16 +202,19 @@ fn check_class_key(key: &str) -> Result<(), String> {
 }
 
 /// A string, or a list of them.
+#[derive(Deserialize, schemars::JsonSchema)]
+#[serde(untagged)]
+#[schemars(inline)]
+enum OneOrMore {
+    One(String),
+    More(Vec<String>),
+}
+
+/// Reads a string, or a list of them.
 fn one_or_more<'de, D: serde::Deserializer<'de>>(value: D) -> Result<Vec<String>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Given {
-        One(String),
-        More(Vec<String>),
-    }
-    Ok(match Given::deserialize(value)? {
-        Given::One(one) => vec![one],
-        Given::More(more) => more,
+    Ok(match OneOrMore::deserialize(value)? {
+        OneOrMore::One(one) => vec![one],
+        OneOrMore::More(more) => more,
     })
 }
 

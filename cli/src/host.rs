@@ -1,19 +1,78 @@
 //! What a result says of the machine that it was measured on.
 
-use serde_json::{Value, json};
-use tokclock_engine::telemetry::host::{Cpus, Files};
+use std::net::IpAddr;
 
-/// Describes this host: kernel, architecture, CPU model, the CPUs that this process may use, by the
-/// numbers of the kernel. What cannot be found out is null.
+use serde_json::{Value, json};
+use tokclock_engine::telemetry::host::{self, ClockSource, Cpus, Files, Group, Interface};
+use tokclock_engine::workload::{Address, Endpoint};
+
+/// Describes this host: kernel, CPUs, memory, clocks, limits, and the CPUs that this process may use,
+/// by the numbers of the kernel. What cannot be found out is null.
 #[must_use]
 pub(crate) fn describe(allowed: &[usize]) -> Value {
-    let files = Files::here();
+    describe_from(&Files::here(), allowed)
+}
+
+fn describe_from(files: &Files, allowed: &[usize]) -> Value {
+    let cpus = Cpus::read(files, allowed);
+    let group = Group::read(files);
+    let quota = group.as_ref().and_then(|group| group.quota);
+    let clock = ClockSource::read(files);
+    let mut governors: Vec<&str> =
+        cpus.cpus.iter().filter_map(|cpu| cpu.governor.as_deref()).collect();
+    governors.sort_unstable();
+    governors.dedup();
     json!({
         "os": std::env::consts::OS,
         "arch": std::env::consts::ARCH,
         "kernel": files.text("proc/sys/kernel/osrelease"),
-        "cpu_model": Cpus::read(&files, &[]).model,
+        "cpu_model": cpus.model,
         "cpus": allowed,
+        "cpus_online": cpus.online,
+        "numa_nodes": cpus.nodes,
+        "memory_bytes": host::host_memory(files),
+        "virtual_machine": cpus.virtual_machine,
+        "governors": (!governors.is_empty()).then_some(governors),
+        "frequency_driver": cpus.cpus.first().and_then(|cpu| cpu.frequency_driver.as_deref()),
+        "boost": cpus.boost,
+        "clock_source": clock.as_ref().map(|clock| &clock.current),
+        "clock_sources": clock.as_ref().map(|clock| &clock.available),
+        "tsc_flags": cpus.tsc_flags,
+        "cpu_limit": quota.map(|quota| quota.cpus()),
+        "memory_limit_bytes": group.and_then(|group| group.memory_max),
+    })
+}
+
+/// The same with the `interface` on the way to a server.
+#[must_use]
+pub(crate) fn describe_towards(allowed: &[usize], server: Option<&Endpoint>) -> Value {
+    let mut host = describe(allowed);
+    host["interface"] = server.map_or(Value::Null, interface);
+    host
+}
+
+/// The interface that carries what is sent to a server; null where nobody says.
+fn interface(server: &Endpoint) -> Value {
+    let address: IpAddr = match server.addresses.first() {
+        Some(Address::Ip(address)) => address.ip(),
+        Some(Address::Unix(_)) => return json!({ "name": "unix" }),
+        None => return Value::Null,
+    };
+    let name = host::route(address).ok().and_then(|route| route.interface);
+    name.map_or(Value::Null, |name| card(&Files::here(), &name))
+}
+
+/// An interface: its own name where it is stacked on another, and what carries it.
+fn card(files: &Files, name: &str) -> Value {
+    let card = Interface::carrying(files, name);
+    json!({
+        "name": name,
+        "loopback": name == "lo",
+        "device": (card.name != name).then_some(&card.name),
+        "driver": card.driver,
+        "speed_mbit": card.speed_mbit,
+        "mtu": card.mtu,
+        "receive_queues": card.queues.len(),
     })
 }
 
@@ -91,5 +150,39 @@ mod tests {
     #[test]
     fn a_host_says_which_cpus_were_allowed() {
         assert_eq!(describe(&[3, 5])["cpus"], json!([3, 5]));
+    }
+
+    #[test]
+    fn what_a_host_does_not_tell_is_null() {
+        let dir = tempfile::tempdir().unwrap();
+        let told = describe_from(&Files::below(dir.path()), &[0]);
+        for (name, value) in told.as_object().unwrap() {
+            assert!(value.is_null() || ["os", "arch", "cpus"].contains(&name.as_str()), "{name}");
+        }
+        assert!(told.as_object().unwrap().len() > 15);
+    }
+
+    #[test]
+    fn a_host_tells_of_its_clocks_and_limits() {
+        let dir = tempfile::tempdir().unwrap();
+        for (path, text) in [
+            ("sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc\n"),
+            ("sys/devices/system/clocksource/clocksource0/available_clocksource", "tsc hpet\n"),
+            ("sys/devices/system/cpu/cpu3/cpufreq/scaling_governor", "performance\n"),
+            ("sys/devices/system/cpu/cpu5/cpufreq/scaling_governor", "performance\n"),
+            ("sys/class/net/eth0/mtu", "1500\n"),
+            ("sys/class/net/eth0/queues/rx-0/rps_cpus", "0\n"),
+        ] {
+            let path = dir.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let files = Files::below(dir.path());
+        let told = describe_from(&files, &[3, 5]);
+        assert_eq!(told["governors"], json!(["performance"]));
+        assert_eq!((&told["clock_source"], &told["boost"]), (&json!("tsc"), &Value::Null));
+        let card = card(&files, "eth0");
+        assert_eq!((&card["mtu"], &card["receive_queues"]), (&json!(1500), &json!(1)));
+        assert_eq!((&card["loopback"], &card["driver"]), (&json!(false), &Value::Null));
     }
 }

@@ -2,11 +2,13 @@
 
 mod args;
 mod baseline;
+mod checking;
 mod compare;
 mod config;
 mod cpus;
 mod curve;
 mod data;
+mod describing;
 mod doctor;
 mod exit;
 mod host;
@@ -26,7 +28,7 @@ mod values;
 
 use std::process::ExitCode;
 
-use args::Command;
+use args::{Command, ConfigCommand};
 
 /// Runs the command line of this process and gives its exit code.
 #[must_use]
@@ -44,6 +46,12 @@ pub fn main() -> ExitCode {
             Command::Baseline(args) => baseline::run(&args, &cpus),
             Command::Data { command } => data::run(&command, &cpus),
             Command::Sim(args) => sim::serve(&args),
+            Command::Config { command: ConfigCommand::Check(args) } => {
+                checking::check(&args, &cpus)
+            }
+            Command::Config { command: ConfigCommand::Schema(args) } => describing::schema(&args),
+            Command::Completions(args) => describing::completions(&args),
+            Command::Man(args) => describing::man(&args),
         },
         Err(code) => return code.into(),
     };

@@ -25,6 +25,7 @@ pub(crate) use baseline::{baseline_console, baseline_page};
 pub use curve::curve_page;
 pub use curve_csv::curve_csv;
 pub(crate) use document::Document;
+pub(crate) use front::{asked, asked_content};
 pub(crate) use junit::junit;
 pub(crate) use markdown::markdown;
 pub(crate) use requests_csv::requests_csv;

@@ -10,6 +10,7 @@ mod recording;
 mod target;
 mod wire;
 
+use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
 use std::fmt::Display;
 use std::hash::BuildHasher;
@@ -22,7 +23,7 @@ use tokclock_engine::workload::{
     Text, Threshold, Thresholds, Tls, Workload,
 };
 
-use crate::config::Options;
+use crate::config::{Options, label};
 use crate::exit::Failure;
 use crate::values::{CpuList, Deadline, Share, Span};
 use crate::{cpus, secret};
@@ -73,6 +74,8 @@ pub(crate) struct Draft {
     pub(crate) tls: Tls,
     /// Share of failures that is allowed.
     pub(crate) max_error_rate: Share,
+    /// What the user wrote on the result.
+    pub(crate) labels: BTreeMap<String, String>,
     /// Remarks for the user.
     pub(crate) notes: Vec<String>,
     /// What the workload needs besides.
@@ -128,6 +131,8 @@ impl Draft {
         notes.extend(wire::unused(&filled));
         let name = filled.name.get_or_insert_with(|| NAME.to_owned());
         check_name(name)?;
+        let labels = label::read(&filled.label)?;
+        filled.label = label::saved(&labels);
         Ok(Self {
             api,
             max_error_rate: *filled.max_error_rate.get_or_insert(Share::from_percent(5.0)),
@@ -136,6 +141,7 @@ impl Draft {
             sizes: wire::sizes(&filled)?,
             way,
             tls,
+            labels,
             notes,
             materials,
             with_template: said.with_template,

@@ -3,8 +3,8 @@
 use std::io;
 use std::path::Path;
 
-use tokclock_engine::measure::{self, CacheCounters, Facts, Summary};
-use tokclock_engine::plan::Materials;
+use tokclock_engine::measure::{self, CacheCounters, Circumstances, Facts, Summary};
+use tokclock_engine::plan::{Identity, Materials};
 use tokclock_engine::record::read_rows;
 use tokclock_engine::run::{self as engine, Asked, Located, Progress, Setup};
 use tokclock_engine::workload::Workload;
@@ -52,7 +52,10 @@ pub(crate) struct Stage {
     materials: Materials,
     place: Place,
     known: Option<known::Known>,
-    host: serde_json::Value,
+    /// What results say beside their figures, all but the name and the load.
+    circumstances: Circumstances,
+    /// Which content it is.
+    identity: Identity,
     screen: Screen,
 }
 
@@ -102,8 +105,10 @@ impl Stage {
         if place.is_embedded() {
             screen.note("target: the embedded simulator (give a URL to measure a server)");
         }
-        let (materials, host) = (draft.materials.clone(), host::describe(allowed));
-        Ok(Self { workload, materials, place, known, host, screen })
+        let materials = draft.materials.clone();
+        let identity = Identity::of(&workload, &materials).map_err(|error| failed(&error))?;
+        let circumstances = circumstances(draft, &workload, allowed);
+        Ok(Self { workload, materials, place, known, circumstances, identity, screen })
     }
 
     /// Carries out a load point of the same content and writes its whole result into `dir`, but for
@@ -135,7 +140,11 @@ impl Stage {
         let mut facts = done.map_err(|error| failed(&error))?;
         facts.ceiling = known::ceiling(self.known.as_ref(), &facts.driver, self.screen);
         let mut summary = summarize(workload, &facts, &dir.path().join(engine::REQUESTS_FILE))?
-            .with_identity(name, self.host.clone());
+            .with_circumstances(Circumstances {
+                name: name.to_owned(),
+                workload: Some(self.identity.with_load(workload)),
+                ..self.circumstances.clone()
+            });
         if let (Some(cache), Some(before)) = (&mut summary.cache, cache_before) {
             let after = engine::prefix_cache(servers());
             cache.server = after.and_then(|after| CacheCounters::between(before, after));
@@ -145,6 +154,17 @@ impl Stage {
         // The last one: where it is, the result is whole.
         dir.write_summary(&summary)?;
         Ok(summary)
+    }
+}
+
+/// What all results of this draft say beside their figures. Asks the server, unless that is forbidden.
+fn circumstances(draft: &Draft, workload: &Workload, allowed: &[usize]) -> Circumstances {
+    let is_asked = draft.options().no_server_facts != Some(true);
+    Circumstances {
+        labels: draft.labels.clone(),
+        host: host::describe_towards(allowed, workload.target.endpoints.first()),
+        server: if is_asked { engine::server_facts(&workload.target) } else { None },
+        ..Circumstances::default()
     }
 }
 

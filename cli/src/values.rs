@@ -2,6 +2,7 @@
 //! reads what it prints.
 
 mod levels;
+mod schema;
 
 use std::fmt;
 use std::str::FromStr;

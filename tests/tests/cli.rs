@@ -223,7 +223,9 @@ fn an_output_that_cannot_be_written_is_said_before_any_load() {
 
 #[test]
 fn failures_end_with_5_and_are_named() {
-    let (address, server) = odd_server(12, |mut stream| {
+    /// More than the load and the questions before and after it.
+    const CONNECTIONS: usize = 20;
+    let (address, server) = odd_server(CONNECTIONS, |mut stream| {
         use std::io::Write;
         if let Some(request) = read_request(&mut stream) {
             let answer = if request.starts_with("GET") {
@@ -238,7 +240,7 @@ fn failures_end_with_5_and_are_named() {
     let dir = TempDir::new().unwrap();
     let output =
         run(dir.path(), &url(address), &["--requests", "6", "--concurrency", "1", "--json"]);
-    for _ in 0..12 {
+    for _ in 0..CONNECTIONS {
         let _ = std::net::TcpStream::connect(address);
     }
     server.join().unwrap();
@@ -266,7 +268,7 @@ fn a_missed_objective_is_exit_3_and_a_kept_one_0() {
 #[test]
 fn a_secret_is_in_the_request_and_nowhere_else() {
     /// More than the load and the questions before and after it.
-    const CONNECTIONS: usize = 10;
+    const CONNECTIONS: usize = 20;
     let (address, server) = odd_server(CONNECTIONS, |mut stream| {
         use std::io::Write;
         while let Some(request) = read_request(&mut stream) {
@@ -349,9 +351,11 @@ fn an_interrupted_run_ends_with_130_and_whole_results() {
 
 #[test]
 fn a_second_interrupt_cuts_what_is_in_flight_and_still_writes() {
+    /// More than the load and the questions before and after it.
+    const CONNECTIONS: usize = 20;
     // The first requests are answered; those after them wait for good.
     let asked = AtomicUsize::new(0);
-    let (address, server) = odd_server(12, move |mut stream| {
+    let (address, server) = odd_server(CONNECTIONS, move |mut stream| {
         use std::io::Write;
         while let Some(request) = read_request(&mut stream) {
             if request.starts_with("GET") {
@@ -369,7 +373,7 @@ fn a_second_interrupt_cuts_what_is_in_flight_and_still_writes() {
     std::thread::sleep(Duration::from_millis(200));
     signal(&child, libc::SIGTERM);
     let output = child.wait_with_output().unwrap();
-    for _ in 0..12 {
+    for _ in 0..CONNECTIONS {
         let _ = std::net::TcpStream::connect(address);
     }
     server.join().unwrap();

@@ -38,13 +38,13 @@ Exit codes, the first that applies: 130 interrupted, 1 could not run or the serv
 /// Options of `sweep`.
 #[derive(Debug, Args)]
 pub(crate) struct SweepArgs {
-    /// All that a file can say too.
-    #[command(flatten)]
-    pub(crate) options: Options,
-
-    /// Of these as well.
+    /// Its own, which a file can hold too.
     #[command(flatten)]
     pub(crate) curve: CurveOptions,
+
+    /// All that a run has and a file can say.
+    #[command(flatten)]
+    pub(crate) options: Options,
 
     /// Go on with a sweep that was ended, from the levels in its directory
     #[arg(long, value_name = "DIR", help_heading = "Sweep", conflicts_with = "config")]
@@ -62,13 +62,13 @@ pub(crate) struct SweepArgs {
 /// Options of `search`.
 #[derive(Debug, Args)]
 pub(crate) struct SearchArgs {
-    /// All that a file can say too.
-    #[command(flatten)]
-    pub(crate) options: Options,
-
-    /// Of these as well.
+    /// Its own, which a file can hold too.
     #[command(flatten)]
     pub(crate) search: SearchOptions,
+
+    /// All that a run has and a file can say.
+    #[command(flatten)]
+    pub(crate) options: Options,
 
     /// Go on with a search that was ended, from the probes in its directory
     #[arg(long, value_name = "DIR", help_heading = "Search", conflicts_with = "config")]

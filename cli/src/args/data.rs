@@ -7,6 +7,12 @@ use clap::{Arg, Args, Subcommand, ValueEnum};
 use crate::config::Options;
 use crate::exit::Failure;
 
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  tokclock data preview traffic.jsonl              the first 5 entries, as they would be sent
+  tokclock data stats traffic.jsonl                how long they are, what they share
+  tokclock data check traffic.jsonl                lines that cannot be used";
+
 const PREVIEW_EXAMPLES: &str = "\
 Examples:
   tokclock data preview traffic.jsonl              the first 5 entries, as they would be sent
@@ -167,11 +173,12 @@ pub(crate) struct CheckArgs {
 /// the line of a run can be used with another word.
 fn as_file(arg: Arg) -> Arg {
     const HIDDEN: [&str; 6] = ["Client", "Connections", "Limits", "Objectives", "Results", "TLS"];
-    const ALONE: [&str; 10] = [
+    const ALONE: [&str; 11] = [
         "header",
         "api_key_env",
         "api_key_file",
         "wait_ready",
+        "no_server_facts",
         "drain",
         "ramp",
         "max_in_flight",

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::exit::Failure;
@@ -10,7 +11,7 @@ use crate::values::{LawText, Share};
 
 /// What requests say. In a TOML file the keys are the names of the options, at its top or in a
 /// `[[class]]`.
-#[derive(Debug, Clone, Default, PartialEq, Args, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Args, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct ContentOptions {
     /// Input tokens of each prompt: 512, normal:512,128, lognormal:median=400,p95=4000,
@@ -249,7 +250,7 @@ impl ContentOptions {
 
 /// One class of requests: `name=chat weight=70 isl=512 model=x slo=p95(ttft)<1s`, or a `[[class]]`
 /// of a TOML file.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct ClassOptions {
     /// Its name.
@@ -264,6 +265,7 @@ pub(crate) struct ClassOptions {
         skip_serializing_if = "Vec::is_empty",
         deserialize_with = "super::one_or_more"
     )]
+    #[schemars(with = "super::OneOrMore")]
     pub(crate) slo: Vec<String>,
     /// Limits that a good request of it meets.
     pub(crate) goodput: Option<String>,

@@ -1,12 +1,13 @@
 //! Options of `sweep` and `search` that a file can hold too.
 
 use clap::Args;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::values::{Share, Span};
 
 /// Options of `sweep` beside those of a run.
-#[derive(Debug, Clone, Default, PartialEq, Args, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Args, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct CurveOptions {
     /// Run each level so often, in a seeded order; the spread is shown [default: 1]
@@ -48,7 +49,7 @@ pub(crate) struct CurveOptions {
 }
 
 /// Options of `search` beside those of a run.
-#[derive(Debug, Clone, Default, PartialEq, Args, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Args, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct SearchOptions {
     /// How close to each other the highest load that holds and the lowest that does not shall be

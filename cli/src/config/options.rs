@@ -4,20 +4,22 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::Args;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::content::{ClassOptions, ContentOptions};
-use super::one_or_more;
+use super::{OneOrMore, label, one_or_more};
 use crate::values::{CpuList, Deadline, Levels, Share, Span, TimeOrCount, WarmUp};
 
 /// Every option of a run. In a TOML file the keys are the names of the options.
-#[derive(Debug, Clone, Default, PartialEq, Args, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Args, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct Options {
     /// Base URL of the server, such as http://127.0.0.1:8000; several share the requests in turn
     /// [default: the embedded simulator]
     #[arg(value_name = "URL")]
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_more")]
+    #[schemars(with = "OneOrMore")]
     pub(crate) url: Vec<String>,
 
     /// API spoken with the server: openai-chat, openai-completions, openai-responses,
@@ -102,6 +104,18 @@ pub(crate) struct Options {
         help_heading = "Target"
     )]
     pub(crate) continuous_usage: Option<bool>,
+
+    /// Do not ask the server for its version and settings before the load
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        hide_possible_values = true,
+        help_heading = "Target"
+    )]
+    pub(crate) no_server_facts: Option<bool>,
 
     /// Closed loop: so many users, each with one request at a time; for sweep and search levels, such
     /// as 1,2,4 or 1..64 or 1..64*1.5 or auto [default: 8]
@@ -399,6 +413,13 @@ pub(crate) struct Options {
     /// Name of the run, part of the default directory [default: run]
     #[arg(long, value_name = "NAME", help_heading = "Results")]
     pub(crate) name: Option<String>,
+
+    /// Something to remember the result by, kept with it, such as gpu=h200 (repeatable); a table in a
+    /// file
+    #[arg(long, value_name = "K=V", help_heading = "Results")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "label")]
+    #[schemars(with = "std::collections::BTreeMap<String, label::Value>")]
+    pub(crate) label: Vec<String>,
 
     /// Keep the time of every output event in requests.jsonl
     #[arg(

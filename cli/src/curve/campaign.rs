@@ -19,6 +19,7 @@ use crate::progress::Course;
 use crate::report;
 use crate::report::text::{duration, number};
 use crate::resolve::Draft;
+use crate::resolve::gather::{Gathered, Needed};
 use crate::results::{LEVELS, ResultDir};
 use crate::run::Stage;
 use crate::values::Span;
@@ -74,16 +75,9 @@ impl Campaign {
         allowed: &[usize],
     ) -> Result<Self, Failure> {
         let screen = common.screen();
-        let range = Range::of(&options)?;
-        spot::fill(&mut options);
         options.name.get_or_insert_with(|| name.to_owned());
-        spot::set_load(&mut options, range.variable, range.representative());
         let place = Place::default();
-        let draft = Draft::new(options, allowed, &|needed| place.gather(needed, allowed))?;
-        // What is no load is told before anything is sent, and not when its turn comes.
-        for value in range.listed().unwrap_or_default() {
-            draft.with_load(|options| spot::set_load(options, range.variable, value))?;
-        }
+        let (range, draft) = drafted(options, allowed, &|needed| place.gather(needed, allowed))?;
         let dir = match resume {
             Some(path) => ResultDir::reopen(path)?,
             None => ResultDir::create(draft.options().out.as_deref(), draft.name())?,
@@ -350,6 +344,26 @@ impl Campaign {
         }
         parts.join(", ")
     }
+}
+
+/// What is varied, and the draft of the load that stands for all.
+///
+/// # Errors
+/// If the options make no sense.
+pub(super) fn drafted(
+    mut options: Options,
+    allowed: &[usize],
+    gather: &dyn Fn(&Needed<'_>) -> Result<Gathered, Failure>,
+) -> Result<(Range, Draft), Failure> {
+    let range = Range::of(&options)?;
+    spot::fill(&mut options);
+    spot::set_load(&mut options, range.variable, range.representative());
+    let draft = Draft::new(options, allowed, gather)?;
+    // What is no load is told before anything is sent, and not when its turn comes.
+    for value in range.listed().unwrap_or_default() {
+        draft.with_load(|options| spot::set_load(options, range.variable, value))?;
+    }
+    Ok((range, draft))
 }
 
 /// The levels that some runs make up, in the order in which their loads came.

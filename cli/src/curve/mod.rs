@@ -7,11 +7,13 @@
 //! ```
 
 mod campaign;
+mod planned;
 mod recovery;
 mod resume;
 mod search;
 mod spot;
 mod sweep;
 
+pub(crate) use planned::{planned_search, planned_sweep};
 pub(crate) use search::search;
 pub(crate) use sweep::sweep;

@@ -32,6 +32,21 @@ const DOWN_TO: f64 = 1e-3;
 pub(crate) fn search(args: &SearchArgs, allowed: &[usize]) -> Result<Code, Failure> {
     resume::check(args.resume.as_deref(), "search")?;
     let (mut options, extra) = args.options()?;
+    let (tiers, precision) = check(&mut options, &extra)?;
+    let open_length = Campaign::has_no_length(&options);
+    let place = (extra.idle_wait, args.resume.as_deref());
+    let mut campaign = Campaign::prepare(options, "search", place, &args.common, allowed)?;
+    campaign.stage.workload.objectives.goodput = tiers.goodput()?;
+    let seeking = Seeking::begin(campaign, extra, tiers, precision, open_length)?;
+    seeking.go()
+}
+
+/// Looks at the options that only a search has, and fills in what it searches: the tiers of objectives,
+/// and how close it comes.
+///
+/// # Errors
+/// A usage error if they make no sense.
+pub(super) fn check(options: &mut Options, extra: &SearchOptions) -> Result<(Tiers, f64), Failure> {
     if options.rate.is_none() && options.concurrency.is_none() {
         options.rate = Some(Levels::Auto);
     }
@@ -47,22 +62,17 @@ pub(crate) fn search(args: &SearchArgs, allowed: &[usize]) -> Result<Code, Failu
             "a search chooses its loads itself: give the first, a range such as 1..100, or auto",
         ));
     }
-    let tiers = Tiers::of(&options, &extra.tier)?;
+    let tiers = Tiers::of(options, &extra.tier)?;
     let precision = extra.precision.unwrap_or(PRECISION).value();
     if !(PRECISION_MIN..=1.0).contains(&precision) {
         return Err(Failure::usage("--precision: give 0.1% to 100%, such as 5%"));
     }
     options.slo = tiers.rules();
-    let open_length = Campaign::has_no_length(&options);
-    let place = (extra.idle_wait, args.resume.as_deref());
-    let mut campaign = Campaign::prepare(options, "search", place, &args.common, allowed)?;
-    campaign.stage.workload.objectives.goodput = tiers.goodput()?;
-    let seeking = Seeking::begin(campaign, extra, tiers, precision, open_length)?;
-    seeking.go()
+    Ok((tiers, precision))
 }
 
 /// The tiers of objectives, and all rules in the order in which a summary has them.
-struct Tiers {
+pub(super) struct Tiers {
     tiers: Vec<Tier>,
     /// Limits on requests that were given apart.
     goodput: Option<String>,

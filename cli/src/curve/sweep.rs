@@ -31,9 +31,7 @@ const REPEAT_MAX: u32 = 1000;
 pub(crate) fn sweep(args: &SweepArgs, allowed: &[usize]) -> Result<Code, Failure> {
     resume::check(args.resume.as_deref(), "sweep")?;
     let (options, extra) = args.options()?;
-    if !(1..=REPEAT_MAX).contains(&extra.repeat.unwrap_or(1)) {
-        return Err(Failure::usage(format!("--repeat: give 1 to {REPEAT_MAX}")));
-    }
+    check(&extra)?;
     let beside = args.beside.iter().map(|dir| others(dir)).collect::<Result<Vec<_>, _>>()?;
     let open_length = Campaign::has_no_length(&options);
     let place = (extra.idle_wait, args.resume.as_deref());
@@ -41,6 +39,17 @@ pub(crate) fn sweep(args: &SweepArgs, allowed: &[usize]) -> Result<Code, Failure
     let mut sweep = Sweep::begin(campaign, extra, open_length, beside.concat())?;
     let end = sweep.climb()?;
     sweep.finish(end)
+}
+
+/// Looks at the options that only a sweep has.
+///
+/// # Errors
+/// A usage error if they make no sense.
+pub(super) fn check(extra: &CurveOptions) -> Result<(), Failure> {
+    if (1..=REPEAT_MAX).contains(&extra.repeat.unwrap_or(1)) {
+        return Ok(());
+    }
+    Err(Failure::usage(format!("--repeat: give 1 to {REPEAT_MAX}")))
 }
 
 /// A sweep under way.

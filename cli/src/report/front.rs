@@ -1,5 +1,7 @@
 //! The first screen: what was run, what failed, whether the client and the promises held.
 
+use std::collections::BTreeMap;
+
 use tokclock_engine::measure::curve::About;
 use tokclock_engine::measure::{
     ClassAsked, Health, Held, LoadReport, ObjectiveReport, Reason, ReasonKind, Severity, SloReport,
@@ -30,6 +32,7 @@ pub(super) fn about(page: &mut Page, about: &About) {
         tls_line(page, tls);
     }
     page.words("", &format!("seed {}, tokclock {}", about.seed, about.version));
+    labels(page, &about.labels);
 }
 
 fn target(page: &mut Page, target: &TargetReport) {
@@ -39,6 +42,45 @@ fn target(page: &mut Page, target: &TargetReport) {
         model => format!(", model {}", escape(model)),
     };
     page.words("target", &format!("{} ({}{model}{stream})", escape(&target.url), target.dialect));
+    server(page, target);
+}
+
+/// What the server told of itself, where it told anything worth a line.
+fn server(page: &mut Page, target: &TargetReport) {
+    let Some(server) = &target.server else { return };
+    let software = server.headers.get("server").map(String::as_str);
+    let Some(kind) = server.kind.as_deref().or(software) else { return };
+    let version = server.version.as_deref().map_or_else(String::new, |v| format!(" {}", escape(v)));
+    let context = server.model.get("max_model_len").and_then(serde_json::Value::as_u64);
+    let context = context.map_or_else(String::new, |n| format!(", context of {} tokens", count(n)));
+    page.words("server", &format!("{}{version}{context}, by its own word", escape(kind)));
+}
+
+/// What the user wrote on the result.
+fn labels(page: &mut Page, labels: &BTreeMap<String, String>) {
+    let label = |(name, value): (&String, &String)| format!("{}={}", escape(name), escape(value));
+    let all: Vec<String> = labels.iter().map(label).collect();
+    if !all.is_empty() {
+        page.words("labels", &all.join(", "));
+    }
+}
+
+/// The beginning of a workload's hash, which is enough to see that two differ.
+fn short_hash(asked: &WorkloadReport) -> String {
+    let digits = asked.hash.as_deref().and_then(|hash| hash.strip_prefix("sha256:"));
+    let shown = digits.and_then(|digits| digits.get(..12));
+    shown.map_or_else(String::new, |digits| format!(", workload {digits}"))
+}
+
+/// What is sent and when, in words.
+pub(crate) fn asked(asked: &WorkloadReport) -> String {
+    let has_sessions = asked.classes.iter().any(|class| class.conversations);
+    format!("{}, {}", load(&asked.load, has_sessions), said(asked))
+}
+
+/// What is sent, in words.
+pub(crate) fn asked_content(asked: &WorkloadReport) -> String {
+    said(asked)
 }
 
 /// What was run, where and for how long.
@@ -47,6 +89,7 @@ pub(super) fn headline(page: &mut Page, summary: &Summary) {
     let has_sessions = summary.sessions.is_some();
     let name = run.name.as_deref().map_or_else(String::new, |name| format!("{}: ", escape(name)));
     page.words("run", &format!("{name}{}, {}", load(&asked.load, has_sessions), said(asked)));
+    labels(page, &summary.labels);
     target(page, &summary.target);
     if let Some(tls) = &summary.target.tls {
         tls_line(page, tls);
@@ -59,7 +102,12 @@ pub(super) fn headline(page: &mut Page, summary: &Summary) {
     let seconds = number(Some(run.window.seconds));
     page.words(
         "window",
-        &format!("{seconds} s{by_requests}{warmup}; seed {}, tokclock {}", run.seed, run.version),
+        &format!(
+            "{seconds} s{by_requests}{warmup}; seed {}{}, tokclock {}",
+            run.seed,
+            short_hash(asked),
+            run.version
+        ),
     );
     steadiness(page, summary);
     if run.interrupted {

@@ -1,6 +1,6 @@
 //! Reports of small runs: what must be on them, and that no line is too long.
 
-use tokclock_engine::measure::{Facts, Summary, summarize};
+use tokclock_engine::measure::{Facts, ServerReport, Summary, summarize};
 use tokclock_engine::record::{
     ClassTally, ErrorClass, Outcome, Phase, Pooled, Row, Tally, TokenSource, WaitCause,
 };
@@ -306,6 +306,22 @@ fn colour_is_used_only_where_it_is_allowed() {
     assert!(coloured.contains("\x1b[1;32mvalid\x1b[0m"));
     let plain = coloured.replace("\x1b[1;32m", "").replace("\x1b[0m", "");
     assert_eq!(plain, console(&summary, 100, false));
+}
+
+#[test]
+fn what_pins_a_run_is_on_the_first_screen_and_harmless() {
+    let mut summary = summarize(&workload(closed()), &facts(), [row(0, 20)]);
+    summary.labels = [("gpu".to_owned(), "h\x1b200".to_owned())].into();
+    summary.workload.hash = Some(format!("sha256:{}", "0a".repeat(32)));
+    let mut told = ServerReport { kind: Some("vllm".into()), ..ServerReport::default() };
+    told.version = Some("0.11\x1b[2J".into());
+    told.model.insert("max_model_len".into(), 4096.into());
+    summary.target.server = Some(told);
+    let report = report(&summary);
+    has(
+        &report,
+        &["labels gpu=h", "workload 0a0a0a0a0a0a,", "server vllm 0.11", "context of 4096"],
+    );
 }
 
 #[test]

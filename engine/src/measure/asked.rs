@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::server::ServerReport;
 use crate::record::Tally;
 use crate::workload::{Arrival, Class, Endpoint, Load, Replay, Schedule, Warmup, Workload};
 
@@ -20,6 +21,9 @@ pub struct TargetReport {
     pub stream: bool,
     /// How TLS was spoken; null where it was not.
     pub tls: Option<TlsReport>,
+    /// What the first server told of itself; null where it was not asked, or told nothing.
+    #[serde(default)]
+    pub server: Option<ServerReport>,
 }
 
 /// How TLS was spoken.
@@ -40,6 +44,10 @@ pub struct TlsReport {
 /// What was sent and when.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WorkloadReport {
+    /// A hash of all that decides what is sent and when, but for the seed: with the same seed, equal
+    /// hashes are equal requests at equal instants. Null where it was not made.
+    #[serde(default)]
+    pub hash: Option<String>,
     /// When requests went.
     pub load: LoadReport,
     /// Requests of the measured part, if limited.
@@ -170,6 +178,7 @@ impl TargetReport {
             model: target.model.clone(),
             stream: target.stream,
             tls,
+            server: None,
         }
     }
 }
@@ -197,6 +206,7 @@ impl WorkloadReport {
             synthetic.map(|content| content.lengths.means()).unzip();
         let all: f64 = workload.mix.iter().map(|class| class.weight).sum();
         Self {
+            hash: None,
             load: LoadReport::new(&workload.load, ramp_ns),
             requests: stop.requests,
             duration_ns: stop.duration_ns,

@@ -7,7 +7,7 @@ mod against;
 mod notes;
 
 pub use against::reasons;
-pub use notes::notes;
+pub use notes::{debug_build, notes};
 
 use serde::{Deserialize, Serialize};
 
@@ -76,6 +76,8 @@ pub enum ReasonKind {
     CutOff,
     /// The figures were made from the finished requests of a run that was cut off.
     Rebuilt,
+    /// The client was built without optimisation.
+    DebugBuild,
 }
 
 /// How grave a reason is.

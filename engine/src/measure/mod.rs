@@ -13,6 +13,7 @@ mod asked;
 mod bins;
 mod cache;
 mod ceiling;
+mod circumstances;
 mod class;
 mod client;
 mod clusters;
@@ -35,6 +36,7 @@ mod rate;
 mod remains;
 #[cfg(test)]
 pub(crate) mod rows;
+mod server;
 mod slo;
 mod stage;
 mod steady;
@@ -49,6 +51,7 @@ pub use asked::{ClassAsked, LoadReport, TargetReport, TlsReport, WorkloadReport}
 pub use bins::{BIN_NS, Bins, Steadiness, bins, steadiness};
 pub use cache::{CacheCounters, CacheReport};
 pub use ceiling::{Ceiling, peak_reads_per_s};
+pub use circumstances::{Build, Circumstances};
 pub use class::ClassReport;
 pub use client::{ClientReport, ReactorReport, Slip};
 pub use distribution::{ByPercentile, Distribution};
@@ -63,6 +66,7 @@ pub use metric::{Maybe, Request, Since};
 pub use network::NetworkReport;
 pub use rate::{Rate, Window};
 pub use remains::summarize_remains;
+pub use server::ServerReport;
 pub use slo::{Held, ObjectiveReport, SloReport};
 pub use stage::StageReport;
 pub use steady::{Steady, Truncation, steady, truncation, truncation_of_seen};
@@ -126,6 +130,7 @@ pub fn summarize(
         sessions: turn::sessions(&measured, &facts.tallies),
         stages: stage::stages(workload, facts, &requests),
         steadiness: steadiness(&requests, window, is_at_one_rate(workload)),
+        labels: std::collections::BTreeMap::new(),
         notes: health::notes(&client, &tokens, latency.itl.count > latency.icl.count),
         requests: counts,
         client,
@@ -202,6 +207,7 @@ fn run(workload: &Workload, facts: &Facts, warmup_requests: u64) -> Run {
         interrupted: facts.interrupted,
         warmup_requests,
         ramp_ns: facts.ramp_ns,
+        build: None,
         steered: facts.steered.clone(),
     }
 }

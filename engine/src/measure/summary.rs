@@ -7,11 +7,12 @@ use serde::{Deserialize, Serialize};
 use super::asked::{TargetReport, WorkloadReport};
 use super::bins::Steadiness;
 use super::cache::CacheReport;
+use super::circumstances::{Build, Circumstances};
 use super::class::ClassReport;
 use super::client::ClientReport;
 use super::distribution::Distribution;
 use super::goodput::GoodputReport;
-use super::health::{Health, Reason};
+use super::health::{self, Health, Reason};
 use super::input::Steered;
 use super::judged::Judged;
 use super::rate::Rate;
@@ -33,6 +34,9 @@ pub struct Summary {
     pub schema: String,
     /// When it ran and how it ended.
     pub run: Run,
+    /// What the user wrote on it.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
     /// Where the requests went.
     pub target: TargetReport,
     /// What was sent and when.
@@ -76,11 +80,16 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// The same with the run's name and its host's description, which no record holds.
+    /// The same with what no record holds, and how this program was built.
     #[must_use]
-    pub fn with_identity(mut self, name: &str, host: serde_json::Value) -> Self {
-        self.run.name = Some(name.to_owned());
-        self.host = host;
+    pub fn with_circumstances(mut self, circumstances: Circumstances) -> Self {
+        let Circumstances { name, labels, host, server, workload } = circumstances;
+        let build = Build::of_this();
+        self.notes.extend(build.is_debug().then(health::debug_build));
+        self.run.name = Some(name);
+        self.run.build = Some(build);
+        (self.labels, self.host) = (labels, host);
+        (self.target.server, self.workload.hash) = (server, workload);
         self
     }
 
@@ -127,6 +136,9 @@ pub struct Run {
     pub name: Option<String>,
     /// Version of this engine.
     pub version: String,
+    /// How this program was built; null in what was written before that was known.
+    #[serde(default)]
+    pub build: Option<Build>,
     /// Seed of every random choice.
     pub seed: u64,
     /// CLOCK_MONOTONIC at its start, ns; the other times here are ns from it.

@@ -146,14 +146,26 @@ fn missing_values_are_null_in_json() {
 
 #[test]
 fn a_summary_has_the_names_of_its_schema() {
-    let got = summarize(&open(1.0), &facts(1000), [row(0, &[100, 120])])
-        .with_identity("night", serde_json::json!({ "cpus": 2 }));
+    let got = summarize(&open(1.0), &facts(1000), [row(0, &[100, 120])]).with_circumstances(
+        Circumstances {
+            name: "night".into(),
+            labels: [("gpu".to_owned(), "h200".to_owned())].into(),
+            host: serde_json::json!({ "cpus": 2 }),
+            server: Some(ServerReport::default()),
+            workload: Some("sha256:0".into()),
+        },
+    );
     let json = serde_json::to_value(&got).unwrap();
     assert_eq!(json["schema"], "tokclock.summary/1");
     assert_eq!((&json["run"]["name"], &json["host"]["cpus"]), (&"night".into(), &2.into()));
     for path in [
         "/run/start_monotonic_ns",
         "/run/start_realtime_ns",
+        "/run/build/profile",
+        "/run/build/target",
+        "/labels/gpu",
+        "/target/server/config",
+        "/workload/hash",
         "/target/url",
         "/workload/load/kind",
         "/client/verdict",

@@ -14,7 +14,7 @@ pub use crate::reactor::Control;
 pub use crate::reactor::TlsFilesError;
 pub use crate::reactor::probe::{
     Asked, Located, Pinned, ProbeError, ServerTokenizer, Way, context, dialects_at, locate, models,
-    reach, settle_paths, wait_ready,
+    reach, server_facts, settle_paths, wait_ready,
 };
 pub use cache::prefix_cache;
 pub use idle::{Idle, wait_idle};

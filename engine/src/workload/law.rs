@@ -139,6 +139,12 @@ impl Law {
         matches!(&self.shape, Shape::One(law) if law.is_constant())
     }
 
+    /// What tells this law from others: its text or, where that names a file, all that the file holds.
+    pub(crate) fn identity(&self) -> String {
+        let text = self.to_string();
+        if text.contains("file:") { format!("{:?}", self.shape) } else { text }
+    }
+
     /// A draw: whole, at least 0, in tokens or ns.
     pub fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> f64 {
         match &self.shape {

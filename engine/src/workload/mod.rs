@@ -26,7 +26,7 @@ pub use law::{Law, LawError, LengthLaw};
 pub use names::UnknownName;
 pub use objective::{Aim, Goodput, Limit, Metric, Objective, ObjectiveError, Percentile};
 pub(crate) use secret::Secrets;
-pub use secret::{REDACTED, is_secret};
+pub use secret::{REDACTED, is_secret, names_secret};
 pub use series::{Piece, RateSeries, SeriesError};
 pub use target::{Address, Endpoint, Target, Tls};
 pub use template::{Template, TemplateError};

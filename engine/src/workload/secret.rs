@@ -16,6 +16,50 @@ pub fn is_secret(name: &str) -> bool {
         || ["token", "secret", "key", "password"].iter().any(|word| name.contains(word))
 }
 
+/// Whether the value under this name in a document or label may be secret: `hf_token` and `apiKey`
+/// are, `max_total_tokens` and `tokenizer` are not.
+#[must_use]
+pub fn names_secret(name: &str) -> bool {
+    /// Words that make a name secret wherever they stand in it.
+    const WORDS: [&str; 11] = [
+        "apikey",
+        "auth",
+        "authorization",
+        "bearer",
+        "cookie",
+        "credential",
+        "credentials",
+        "passwd",
+        "password",
+        "secret",
+        "token",
+    ];
+    let words = words_of(name);
+    let is_key = |(at, word): (usize, &String)| {
+        let before = at.checked_sub(1).and_then(|at| words.get(at)).map(String::as_str);
+        let kinds = ["access", "admin", "api", "auth", "private", "signing", "ssh"];
+        word == "key" && (words.len() == 1 || before.is_some_and(|word| kinds.contains(&word)))
+    };
+    words.iter().any(|word| WORDS.contains(&word.as_str())) || words.iter().enumerate().any(is_key)
+}
+
+/// The words of a name, in lower case, parted by signs and by capitals.
+fn words_of(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut was_small = false;
+    for letter in name.chars() {
+        if !letter.is_alphanumeric() || (letter.is_uppercase() && was_small) {
+            words.push(String::new());
+        }
+        if let (true, Some(word)) = (letter.is_alphanumeric(), words.last_mut()) {
+            word.extend(letter.to_lowercase());
+        }
+        was_small = letter.is_lowercase() || letter.is_numeric();
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
 /// Headers whose values everybody may see.
 const PUBLIC: [&str; 6] = [
     "accept",
@@ -60,6 +104,39 @@ impl Secrets {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_that_hold_secrets_are_told_from_those_that_count_tokens() {
+        for name in [
+            "api_key",
+            "apiKey",
+            "OPENAI_API_KEY",
+            "apikey",
+            "hf_token",
+            "token",
+            "server.ssl_keyfile_password",
+            "authToken",
+            "admin-api-key",
+            "Client-Secret",
+            "key",
+            "aws.credentials",
+        ] {
+            assert!(names_secret(name), "{name}");
+        }
+        for name in [
+            "max_total_tokens",
+            "tokenizer",
+            "tokenizer_path",
+            "num_key_value_heads",
+            "kv_cache_dtype",
+            "keys",
+            "author",
+            "",
+            "secretary",
+        ] {
+            assert!(!names_secret(name), "{name}");
+        }
+    }
 
     #[test]
     fn a_server_that_repeats_the_key_does_not_give_it_away() {

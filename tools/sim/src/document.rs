@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use crate::serving::Refusal;
+use crate::settings::Settings;
 
 /// The header that every answer has.
 pub(crate) const SERVER: &str = "server: tokclock-sim\r\n";
@@ -21,6 +22,21 @@ pub(crate) struct Extra<'a> {
 /// That the server is there.
 pub(crate) fn health(out: &mut Vec<u8>, close: bool) {
     json(out, 200, br#"{"status":"ok"}"#, Extra { close, ..Extra::default() });
+}
+
+/// Which version it is, as vLLM says it.
+pub(crate) fn version(out: &mut Vec<u8>, close: bool) {
+    let body = format!(r#"{{"version":"{}"}}"#, env!("CARGO_PKG_VERSION"));
+    json(out, 200, body.as_bytes(), Extra { close, ..Extra::default() });
+}
+
+/// What it was told to be, but for paths of this host.
+pub(crate) fn server_info(out: &mut Vec<u8>, settings: &Settings, close: bool) {
+    let shown = Settings { unix: None, truth: None, ..settings.clone() };
+    match serde_json::to_vec(&shown) {
+        Ok(body) => json(out, 200, &body, Extra { close, ..Extra::default() }),
+        Err(_) => error(out, 500, "the settings are no JSON", close),
+    }
 }
 
 /// An error in OpenAI's form.
@@ -143,6 +159,17 @@ mod tests {
         assert!(text.starts_with("HTTP/1.1 429 Too Many Requests\r\n"));
         assert!(text.contains("\r\nretry-after: 2\r\n") && text.contains("rate_limit_exceeded"));
         assert_eq!([reason(418), reason(599)], ["Bad Request", "Internal Server Error"]);
+    }
+
+    #[test]
+    fn a_server_tells_what_it_was_told_to_be() {
+        let mut out = Vec::new();
+        let truth = Some("/a/path".into());
+        server_info(&mut out, &Settings { truth, seed: 7, ..Settings::default() }, true);
+        version(&mut out, true);
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.contains(r#""seed":7"#) && !text.contains("/a/path"), "{text}");
+        assert!(text.contains(&format!(r#"{{"version":"{}"}}"#, env!("CARGO_PKG_VERSION"))));
     }
 
     #[test]

@@ -40,6 +40,10 @@ pub(crate) enum Route {
     Models,
     /// Whether the server is there.
     Health,
+    /// Which version it is.
+    Version,
+    /// What it was told to be.
+    ServerInfo,
     /// How it is, in Prometheus' text format.
     Metrics,
     /// A path of ours with another method; holds the allowed one.
@@ -160,6 +164,8 @@ fn route(method: &str, target: &str) -> Route {
         "/v1/completions" => (Route::Generate(Endpoint::Completions), "POST"),
         "/v1/models" => (Route::Models, "GET"),
         "/health" => (Route::Health, "GET"),
+        "/version" => (Route::Version, "GET"),
+        "/server_info" => (Route::ServerInfo, "GET"),
         "/metrics" => (Route::Metrics, "GET"),
         _ => return Route::Unknown,
     };
@@ -199,6 +205,8 @@ mod tests {
     fn paths_and_methods_are_told_apart() {
         assert_eq!(route("GET", "/v1/models"), Route::Models);
         assert_eq!(route("GET", "/metrics"), Route::Metrics);
+        assert_eq!(route("GET", "/version"), Route::Version);
+        assert_eq!(route("GET", "/server_info?x=1"), Route::ServerInfo);
         assert_eq!(route("POST", "/v1/models"), Route::WrongMethod("GET"));
         assert_eq!(route("GET", "/v1/completions"), Route::WrongMethod("POST"));
         assert_eq!(route("GET", "/v1"), Route::Unknown);

@@ -91,6 +91,8 @@ impl Reactor {
                 connection.answer(|out| match route {
                     Route::Models => self.shared.wire.models(out, close),
                     Route::Health => document::health(out, close),
+                    Route::Version => document::version(out, close),
+                    Route::ServerInfo => document::server_info(out, &self.shared.settings, close),
                     Route::WrongMethod(allowed) => {
                         let message = format!("this path takes {allowed} only");
                         document::error(out, 405, &message, close);

@@ -55,6 +55,9 @@ pub(super) fn quiet() -> Facts {
             idle_option: None,
             model: Some("Fast CPU".to_owned()),
             virtual_machine: Some(false),
+            nodes: None,
+            boost: None,
+            tsc_flags: None,
         },
         trial: Trial {
             driver: DriverName { driver: "io_uring", ring: "SINGLE_ISSUER|DEFER_TASKRUN" },

@@ -59,6 +59,19 @@ pub fn notes(report: &ClientReport, tokens: &Tokens, per_token: bool) -> Vec<Rea
     notes
 }
 
+/// That the client is slower than it could be.
+#[must_use]
+pub fn debug_build() -> Reason {
+    Reason::new(
+        (ReasonKind::DebugBuild, Severity::Note),
+        (1.0, 0.0, "count"),
+        "this is a DEBUG BUILD of tokclock: its client is several times slower, so lag and ceiling \
+         are not those of a release"
+            .into(),
+        "measure with a release build: cargo build --release",
+    )
+}
+
 /// An open loop whose requests waited for the user's own limit.
 fn held_back(report: &ClientReport, notes: &mut Vec<Reason>) {
     let by_cap = report.slip.as_ref().and_then(|slip| slip.by_cause.get("cap"));

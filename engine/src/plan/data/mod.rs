@@ -140,6 +140,22 @@ impl DataSet {
         Ok(found)
     }
 
+    /// Goes through all that was read, in order, as bytes that are equal where entries are.
+    ///
+    /// # Errors
+    /// Those of the temporary file.
+    pub(super) fn each_piece(&self, add: &mut dyn FnMut(&[u8])) -> Result<(), DataError> {
+        for (entry, lies) in self.index.iter().enumerate() {
+            add(&self.spool.piece(lies.piece as usize)?);
+            let more = u32::try_from(entry).ok().and_then(|entry| self.more.get(&entry));
+            for piece in more.into_iter().flatten() {
+                add(&self.spool.piece(*piece as usize)?);
+            }
+        }
+        self.times.iter().for_each(|time| add(&time.to_le_bytes()));
+        Ok(())
+    }
+
     /// When an entry goes, in ns since the first one; `None` unless every entry has a time.
     #[must_use]
     pub fn time_ns(&self, entry: u64) -> Option<u64> {

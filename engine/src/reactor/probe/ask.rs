@@ -11,15 +11,32 @@ use tokclock_parser::body::{Body, Part};
 use tokclock_parser::head;
 
 use super::{Asked, ProbeError};
+use crate::clock;
 use crate::reactor::socket::reason;
 use crate::reactor::tls;
 use crate::record::ErrorClass;
 use crate::workload::{Address, Endpoint};
 
-/// How long one question may take.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes of an answer that are looked at.
 const ANSWER_MAX: usize = 4 << 20;
+
+/// How far a question may go.
+#[derive(Debug, Clone, Copy)]
+struct Bounds {
+    /// Longest silence.
+    patience: Duration,
+    /// Longest time in all, ns.
+    most_ns: u64,
+    /// Most bytes of an answer.
+    most_bytes: usize,
+}
+
+/// Of questions whose answer is needed.
+const USUAL: Bounds =
+    Bounds { patience: Duration::from_secs(10), most_ns: u64::MAX, most_bytes: ANSWER_MAX };
+/// Of questions that nothing depends on.
+const SHORT: Bounds =
+    Bounds { patience: Duration::from_secs(5), most_ns: 5_000_000_000, most_bytes: 1 << 20 };
 
 /// Bytes in both directions, of whatever kind.
 trait Line: Read + Write {}
@@ -69,46 +86,96 @@ pub(super) fn post(
     exchange(asked, &bytes)
 }
 
+/// An answer whose head is of interest.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Answer {
+    /// Its status.
+    pub(super) status: u16,
+    /// Its header fields as they came.
+    pub(super) headers: Vec<(String, String)>,
+    /// Its body.
+    pub(super) body: Vec<u8>,
+}
+
+/// GETs `path` if that is a matter of moments; nothing where there is no whole answer.
+pub(super) fn glance(asked: &Asked<'_>, path: &str) -> Option<Answer> {
+    let bytes = exchange_bytes(asked, &get_request(asked, path), SHORT).ok()?;
+    let (status, body) = until_close(&bytes).ok()?;
+    Some(Answer { status, headers: fields(&bytes), body })
+}
+
+/// The header fields of the final head in `bytes`, as far as they are text.
+fn fields(bytes: &[u8]) -> Vec<(String, String)> {
+    let mut at = 0;
+    while let Ok(step) = head::read(&bytes[at..], 64 << 10) {
+        let from = at;
+        at += step.used;
+        match step.item {
+            Some(head) if head.is_interim() => {}
+            Some(_) => {
+                let text = String::from_utf8_lossy(&bytes[from..at]);
+                let field = |line: &str| {
+                    let (name, value) = line.split_once(':')?;
+                    Some((name.trim().to_owned(), value.trim().to_owned()))
+                };
+                return text.lines().skip(1).filter_map(field).collect();
+            }
+            None => break,
+        }
+    }
+    Vec::new()
+}
+
 /// Sends a request and reads its answer. Returns status and body.
 fn exchange(asked: &Asked<'_>, request: &[u8]) -> Result<(u16, Vec<u8>), ProbeError> {
+    let bytes = exchange_bytes(asked, request, USUAL)?;
+    let url = || asked.endpoint.url.clone();
+    until_close(&bytes).map_err(|reason| ProbeError::NotHttp { url: url(), reason })
+}
+
+/// Sends a request and reads its answer, head and body.
+fn exchange_bytes(
+    asked: &Asked<'_>,
+    request: &[u8],
+    bounds: Bounds,
+) -> Result<Vec<u8>, ProbeError> {
     let endpoint = asked.endpoint;
-    let mut line = open(asked)?;
+    let begun = clock::monotonic_ns();
+    let mut line = open(asked, bounds)?;
     line.write_all(request).map_err(|error| broken(asked, &error))?;
     let not_http = |reason: String| ProbeError::NotHttp { url: endpoint.url.clone(), reason };
     let mut bytes = Vec::new();
     let mut piece = [0_u8; 16 << 10];
     loop {
-        match read_answer(&bytes) {
-            Ok(Some(answer)) => return Ok(answer),
-            Ok(None) => {}
-            Err(reason) => return Err(not_http(reason)),
+        if read_answer(&bytes).map_err(not_http)?.is_some() {
+            return Ok(bytes);
         }
         let got = match line.read(&mut piece) {
             Ok(0) if bytes.is_empty() => return Err(not_http("it closed at once".to_owned())),
-            Ok(0) => return until_close(&bytes).map_err(not_http),
+            Ok(0) => return Ok(bytes),
             Ok(got) => got,
             // Some end TLS without a word.
-            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
-                return until_close(&bytes).map_err(not_http);
-            }
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(bytes),
             Err(error) if bytes.is_empty() => return Err(broken(asked, &error)),
             Err(error) => return Err(not_http(reason(&error))),
         };
         bytes.extend_from_slice(&piece[..got]);
-        if bytes.len() > ANSWER_MAX {
+        let is_late = clock::monotonic_ns() - begun > bounds.most_ns;
+        if bytes.len() > bounds.most_bytes || is_late {
             return Err(not_http("its answer does not end".to_owned()));
         }
     }
 }
 
 /// Opens a way to the server: its first address that accepts a connection.
-fn open(asked: &Asked<'_>) -> Result<Box<dyn Line>, ProbeError> {
+fn open(asked: &Asked<'_>, bounds: Bounds) -> Result<Box<dyn Line>, ProbeError> {
     let endpoint = asked.endpoint;
+    let patience = bounds.patience;
     let mut refused = None;
     for address in &endpoint.addresses {
         let opened: std::io::Result<Box<dyn Line>> = match address {
-            Address::Ip(ip) => connect_tcp(*ip).map(|stream| Box::new(stream) as _),
-            Address::Unix(path) => connect_unix(path).map(|stream| Box::new(stream) as _),
+            Address::Ip(ip) => connect_tcp(*ip, patience).map(|stream| Box::new(stream) as _),
+            Address::Unix(path) => connect_unix(path, patience).map(|stream| Box::new(stream) as _),
         };
         match opened {
             Ok(line) => return dressed(asked, line),
@@ -124,17 +191,17 @@ fn open(asked: &Asked<'_>) -> Result<Box<dyn Line>, ProbeError> {
     })
 }
 
-fn connect_tcp(address: std::net::SocketAddr) -> std::io::Result<TcpStream> {
-    let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+fn connect_tcp(address: std::net::SocketAddr, patience: Duration) -> std::io::Result<TcpStream> {
+    let stream = TcpStream::connect_timeout(&address, patience)?;
+    stream.set_read_timeout(Some(patience))?;
+    stream.set_write_timeout(Some(patience))?;
     Ok(stream)
 }
 
-fn connect_unix(path: &std::path::Path) -> std::io::Result<UnixStream> {
+fn connect_unix(path: &std::path::Path, patience: Duration) -> std::io::Result<UnixStream> {
     let stream = UnixStream::connect(path)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(patience))?;
+    stream.set_write_timeout(Some(patience))?;
     Ok(stream)
 }
 
@@ -192,7 +259,7 @@ fn broken(asked: &Asked<'_>, error: &std::io::Error) -> ProbeError {
     let text = match error.kind() {
         std::io::ErrorKind::UnexpectedEof => "it closed during the TLS handshake".to_owned(),
         std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => {
-            format!("no answer within {} s", PATIENCE.as_secs())
+            format!("no answer within {} s", USUAL.patience.as_secs())
         }
         _ => reason(error),
     };
@@ -256,6 +323,17 @@ fn parse(bytes: &[u8]) -> Result<Option<(u16, Vec<u8>, bool)>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_fields_of_the_final_head_are_kept() {
+        let bytes = b"HTTP/1.1 103 Early\r\nserver: a\r\n\r\nHTTP/1.1 200 OK\r\nServer: b:1\r\n\
+            X-Version: 2\r\nContent-Length: 2\r\n\r\nx: y";
+        let own = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let expected = [own("Server", "b:1"), own("X-Version", "2"), own("Content-Length", "2")];
+        assert_eq!(fields(bytes), expected);
+        assert!(fields(b"HTTP/1.1 200 OK\r\nserver: a").is_empty());
+        assert!(fields(b"SSH-2.0\r\n").is_empty());
+    }
 
     #[test]
     fn answers_are_read_whole_in_any_framing() {

@@ -2,10 +2,12 @@
 //! has. Plain blocking calls; none of their time enters a figure.
 
 mod ask;
+mod facts;
 mod locate;
 mod paths;
 mod tokenizer;
 
+pub use facts::server_facts;
 pub use locate::{Located, Pinned, Way, locate};
 pub use paths::{dialects_at, settle_paths};
 pub use tokenizer::ServerTokenizer;

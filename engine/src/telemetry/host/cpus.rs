@@ -51,6 +51,13 @@ pub struct Cpus {
     pub model: Option<String>,
     /// A hypervisor is below.
     pub virtual_machine: Option<bool>,
+    /// NUMA nodes that are online.
+    pub nodes: Option<usize>,
+    /// CPUs may run faster than their nominal frequency.
+    pub boost: Option<bool>,
+    /// What the CPU says of its time stamp counter, such as `constant_tsc`; none where there are no
+    /// such flags.
+    pub tsc_flags: Option<Vec<String>>,
 }
 
 impl Cpus {
@@ -73,6 +80,9 @@ impl Cpus {
             idle_option: idle_option.map(str::to_owned),
             model: info.as_deref().and_then(|info| field(info, "model name")),
             virtual_machine: info.as_deref().and_then(is_virtual),
+            nodes: files.cpus("sys/devices/system/node/online").map(|nodes| nodes.len()),
+            boost: boost(files, system),
+            tsc_flags: info.as_deref().and_then(tsc_flags),
         }
     }
 }
@@ -117,6 +127,20 @@ fn is_virtual(info: &str) -> Option<bool> {
     Some(flags.split_whitespace().any(|flag| flag == "hypervisor"))
 }
 
+/// The flags that speak of the time stamp counter.
+fn tsc_flags(info: &str) -> Option<Vec<String>> {
+    let flags = field(info, "flags")?;
+    let ours = flags.split_whitespace().filter(|flag| flag.contains("tsc"));
+    Some(ours.map(str::to_owned).collect())
+}
+
+/// Whether boosting is on: by the common switch, or by that of intel_pstate, which says the opposite.
+fn boost(files: &Files, system: &str) -> Option<bool> {
+    let common = files.number(&format!("{system}/cpufreq/boost")).map(|on| on != 0);
+    let intel = files.number(&format!("{system}/intel_pstate/no_turbo"));
+    common.or_else(|| intel.map(|off| off == 0))
+}
+
 /// How many threads of the whole host wanted to run over the last minute, on average, those waiting for
 /// a disk too.
 #[must_use]
@@ -132,6 +156,22 @@ fn parse_load(text: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::telemetry::host::files::tests::tree;
+
+    #[test]
+    fn nodes_boost_and_the_counter_are_read_where_they_are_told() {
+        let dir = tree(&[
+            ("sys/devices/system/node/online", "0-1\n"),
+            ("sys/devices/system/cpu/intel_pstate/no_turbo", "1\n"),
+            ("proc/cpuinfo", "flags\t\t: fpu tsc constant_tsc nonstop_tsc rdtscp\n"),
+        ]);
+        let cpus = Cpus::read(&Files::below(dir.path()), &[]);
+        assert_eq!((cpus.nodes, cpus.boost), (Some(2), Some(false)));
+        assert_eq!(cpus.tsc_flags.unwrap(), ["tsc", "constant_tsc", "nonstop_tsc", "rdtscp"]);
+        let dir = tree(&[("sys/devices/system/cpu/cpufreq/boost", "1\n")]);
+        let cpus = Cpus::read(&Files::below(dir.path()), &[]);
+        assert_eq!((cpus.nodes, cpus.boost, cpus.tsc_flags), (None, Some(true), None));
+    }
 
     #[test]
     fn the_model_is_read_where_there_is_one() {

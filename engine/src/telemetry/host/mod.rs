@@ -23,7 +23,7 @@ pub use cpus::{Cpu, Cpus, IdleState, load_average};
 pub use files::{Files, cpu_list};
 pub use group::{Group, Quota, seccomp};
 pub use interface::{Interface, Irq, Queue};
-pub use memory::anonymous_memory;
+pub use memory::{anonymous_memory, host_memory};
 pub use network::{Network, Ports};
 pub use softnet::Softnet;
 pub use steal::Steal;
