@@ -2,6 +2,7 @@
 
 mod baseline;
 mod client;
+mod comparison;
 mod curve;
 mod curve_csv;
 mod document;
@@ -22,6 +23,7 @@ pub(crate) mod text;
 use tokclock_engine::measure::{Added, Distribution, Latency, Rate, Summary, Tokens};
 
 pub(crate) use baseline::{baseline_console, baseline_page};
+pub(crate) use comparison::comparison_page;
 pub use curve::curve_page;
 pub use curve_csv::curve_csv;
 pub(crate) use document::Document;

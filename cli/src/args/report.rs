@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use tokclock_engine::measure::compare::Gate;
+use tokclock_engine::workload::Metric;
 
 pub(super) const REPORT_EXAMPLES: &str = "\
 Examples:
@@ -75,12 +77,46 @@ pub(crate) struct ReportArgs {
 /// Options of `compare`.
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
-    /// What is compared, the base first: result directories or files of other tools; several runs of
-    /// one side are joined by commas
+    /// What is compared, the base first: result directories or files of other tools (AIPerf, GuideLLM,
+    /// vllm bench serve); several runs of one side are joined by commas
     #[arg(value_name = "RESULT", required = true, num_args = 2..)]
     pub(crate) sides: Vec<String>,
 
+    /// Exit with 3 if a figure surely changed by more than this, such as 'p95(ttft)>+5%', 'rps<-3%' or
+    /// 'error_rate>+1%' (of shares: percentage points); repeatable
+    #[arg(long, value_name = "EXPR")]
+    pub(crate) fail_on: Vec<Gate>,
+
+    /// Level of each interval and of all verdicts together
+    #[arg(long, value_name = "SHARE", default_value = "99%", value_parser = level)]
+    pub(crate) level: f64,
+
+    /// Latencies to compare, such as ttft,e2e [default: ttft, ttst, icl, itl, tpot, e2e]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) metric: Vec<Metric>,
+
+    /// Seed of drawing requests again; the same seed gives the same figures
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+
     /// Print the comparison as JSON, in place of the page
-    #[arg(long)]
+    #[arg(long, conflicts_with = "md")]
     pub(crate) json: bool,
+
+    /// Print it as Markdown, in place of the page
+    #[arg(long)]
+    pub(crate) md: bool,
+
+    /// Write compare.json, compare.md and compare.xml (JUnit) there
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+/// A level such as 99% or 0.99, from 0.5 to 0.9999.
+fn level(text: &str) -> Result<f64, String> {
+    let (number, unit) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 100.0));
+    let level = number.trim().parse::<f64>().ok().map(|level| level / unit);
+    level
+        .filter(|level| (0.5..=0.9999).contains(level))
+        .ok_or_else(|| "a level lies between 50% and 99.99%, as in 95%".to_owned())
 }

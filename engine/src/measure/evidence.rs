@@ -145,7 +145,7 @@ impl Evidence {
 }
 
 /// Wilson's interval of a share that was seen in `n` independent samples.
-fn wilson(share: f64, n: f64, z: f64) -> [f64; 2] {
+pub(super) fn wilson(share: f64, n: f64, z: f64) -> [f64; 2] {
     let n = n.max(1.0);
     let middle = share + z * z / (2.0 * n);
     let half = z * (share * (1.0 - share) / n + z * z / (4.0 * n * n)).max(0.0).sqrt();

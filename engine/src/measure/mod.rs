@@ -17,6 +17,7 @@ mod circumstances;
 mod class;
 mod client;
 mod clusters;
+pub mod compare;
 pub mod curve;
 mod dependence;
 mod distribution;
