@@ -148,6 +148,10 @@ pub(crate) struct CommonArgs {
     #[arg(long, value_name = "FILE", help_heading = "Client")]
     pub(crate) baseline: Option<PathBuf>,
 
+    /// Write no report.html beside the result; `tokclock report` makes it later
+    #[arg(long, help_heading = "Results")]
+    pub(crate) no_report: bool,
+
     /// Print the result as JSON to stdout, everything else to stderr
     #[arg(long, help_heading = "Results")]
     pub(crate) json: bool,

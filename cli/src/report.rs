@@ -8,6 +8,7 @@ mod curve_csv;
 mod document;
 mod front;
 mod grid;
+pub(crate) mod html;
 mod junit;
 mod markdown;
 mod parts;

@@ -39,6 +39,9 @@ pub(crate) fn run(args: &RunArgs, allowed: &[usize]) -> Result<Code, Failure> {
     let summary = stage.point(&stage.workload, draft.name(), &dir, &interrupts, &course)?;
     screen.report(&report::console(&summary, screen.width(), screen.colour()));
     screen.note(format_args!("results: {}", dir.path().display()));
+    if !args.common.no_report {
+        report::html::leave(&dir, screen);
+    }
     if screen.json {
         output::json(&summary)?;
     }

@@ -49,6 +49,8 @@ pub(super) struct Campaign {
     pub(super) interrupts: Arc<Interrupts>,
     pub(super) screen: Screen,
     pub(super) stage: Stage,
+    /// A page is left beside the figures at the end.
+    pub(super) with_page: bool,
     idle_ns: u64,
 }
 
@@ -94,7 +96,8 @@ impl Campaign {
             );
         }
         let idle_ns = idle_wait.unwrap_or(IDLE_WAIT).ns();
-        Ok(Self { draft, range, dir, interrupts, screen, stage, idle_ns })
+        let with_page = !common.no_report;
+        Ok(Self { draft, range, dir, interrupts, screen, stage, with_page, idle_ns })
     }
 
     /// The text of `run.toml` of the whole: the options of a level, with the levels in place of a load,

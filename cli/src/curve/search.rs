@@ -336,6 +336,9 @@ impl Seeking {
         screen.report(&report::search_page(&report, screen.width(), screen.colour()));
         let dir = self.campaign.dir.path().display();
         screen.note(format_args!("results: {dir}"));
+        if self.campaign.with_page {
+            report::html::leave(&self.campaign.dir, screen);
+        }
         if screen.json {
             output::json(&report)?;
         }

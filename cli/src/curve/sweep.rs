@@ -279,6 +279,9 @@ impl Sweep {
         screen.report(&report::curve_page(&curve, screen.width(), screen.colour()));
         let dir = self.campaign.dir.path().display();
         screen.note(format_args!("results: {dir}"));
+        if self.campaign.with_page {
+            report::html::leave(&self.campaign.dir, screen);
+        }
         if screen.json {
             output::json(&curve)?;
         }

@@ -1,14 +1,14 @@
 //! A curve for a terminal: what it says in words, its levels, plots, notes.
 
 mod frontier;
-mod levels;
+pub(super) mod levels;
 mod notes;
 #[cfg(test)]
 pub(super) mod planted;
 mod plots;
 #[cfg(test)]
 mod tests;
-mod verdicts;
+pub(super) mod verdicts;
 pub(super) mod words;
 
 pub(super) use notes::{of_document as write_notes, write as write_remarks};
@@ -44,7 +44,7 @@ pub(super) fn in_words(page: &mut Page, curve: &Curve) {
     }
 }
 
-fn headline(curve: &Curve) -> String {
+pub(super) fn headline(curve: &Curve) -> String {
     let levels = curve.by_load();
     let (Some(first), Some(last)) = (levels.first(), levels.last()) else {
         return "no level was run".into();

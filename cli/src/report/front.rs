@@ -227,7 +227,7 @@ fn content(class: &ClassAsked, asked: &WorkloadReport) -> String {
     parts.join(", ")
 }
 
-fn load(load: &LoadReport, has_sessions: bool) -> String {
+pub(super) fn load(load: &LoadReport, has_sessions: bool) -> String {
     let what = if has_sessions { "conversations" } else { "requests" };
     match load {
         LoadReport::Closed { users, ramp_ns } => {

@@ -2,7 +2,7 @@
 
 use comfy_table::{CellAlignment, Table};
 
-use super::text::{NONE, Page, columns, wrap};
+use super::text::{NONE, Page, Said, columns, wrap};
 
 /// Columns of a cell, at most.
 const CELL_MAX: usize = 24;
@@ -11,6 +11,12 @@ const WORDS_MIN: usize = 14;
 
 /// Writes a table with as many of its columns, from the left, as the page has room for.
 pub(super) fn write(page: &mut Page, head: &[&str], rows: impl Iterator<Item = Vec<String>>) {
+    let mut rows = Some(rows);
+    let mut take = || rows.take().into_iter().flatten();
+    if page.hears(|| whole(head, take())) {
+        return;
+    }
+    let rows = take();
     let rows: Vec<Vec<String>> =
         rows.map(|row| row.iter().map(|cell| shortened(cell, CELL_MAX)).collect()).collect();
     let mut shown = Vec::new();
@@ -34,6 +40,12 @@ pub(super) fn with_words(
     title: &str,
     rows: &[(Vec<String>, String)],
 ) {
+    let with_title: Vec<&str> = head.iter().copied().chain([title]).collect();
+    let all =
+        rows.iter().map(|(cells, words)| cells.iter().cloned().chain([words.clone()]).collect());
+    if page.hears(|| whole(&with_title, all)) {
+        return;
+    }
     let needed = rows.iter().map(|(_, words)| columns(words)).max().unwrap_or(0);
     let needed = needed.clamp(columns(title), WORDS_MIN);
     let cells: Vec<Vec<String>> = rows.iter().map(|(cells, _)| cells.clone()).collect();
@@ -57,6 +69,11 @@ pub(super) fn with_words(
     for line in render(&head, &whole.collect::<Vec<_>>(), space, true) {
         page.line(&line);
     }
+}
+
+/// A table with all that it holds.
+fn whole(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Said {
+    Said::Grid { head: head.iter().map(|&title| title.to_owned()).collect(), rows: rows.collect() }
 }
 
 fn fit(lines: &[String], width: usize) -> bool {

@@ -1,7 +1,7 @@
 //! A search for a terminal: where the boundary lies, and every load that was tried.
 
 mod boundary;
-mod probes;
+pub(super) mod probes;
 #[cfg(test)]
 pub(super) mod tests;
 
@@ -32,6 +32,11 @@ pub(super) fn in_words(page: &mut Page, report: &SearchReport) {
     if let Some(about) = &report.about {
         super::front::about(page, about);
     }
+    write_words(page, report);
+}
+
+/// Writes what was asked for, where the boundaries lie and where to operate.
+pub(super) fn write_words(page: &mut Page, report: &SearchReport) {
     headline(page, report);
     boundary::write(page, report);
     if let (Some(low), Some(point)) = (report.boundary.low, &report.operating_point) {

@@ -20,7 +20,7 @@ fn server(url: &str) -> Endpoint {
     locate(url, Dialect::OpenaiChat, &Way::default()).unwrap().endpoint
 }
 
-fn workload(load: Load) -> Workload {
+pub(super) fn workload(load: Load) -> Workload {
     let objectives = Objectives {
         slo: vec![Objective {
             text: "p95(ttft)<500ms".into(),
@@ -40,7 +40,7 @@ fn workload(load: Load) -> Workload {
     Workload { objectives, seed: 7, ..plain }
 }
 
-fn facts() -> Facts {
+pub(super) fn facts() -> Facts {
     let tally = Tally {
         cpu: 2,
         cpu_ns: 450 * MS,
@@ -139,7 +139,7 @@ pub(super) fn row(index: u64, wait: u64) -> Row {
     }
 }
 
-fn failed(index: u64, class: ErrorClass, text: &str) -> Row {
+pub(super) fn failed(index: u64, class: ErrorClass, text: &str) -> Row {
     Row {
         outcome: Outcome::Error,
         error: Some(class),
@@ -163,11 +163,11 @@ pub(super) fn troubled() -> Summary {
     summarize(&workload(closed()), &facts, (0..50).map(|index| row(index, 0)).chain(bad))
 }
 
-fn closed() -> Load {
+pub(super) fn closed() -> Load {
     Load::Closed { users: 8, ramp_ns: 0 }
 }
 
-fn open() -> Load {
+pub(super) fn open() -> Load {
     Load::Open {
         schedule: Schedule::Rate { rate: 10.0, arrival: Arrival::Poisson },
         max_in_flight: Some(4),

@@ -15,16 +15,46 @@ pub(crate) enum Tone {
     Bad,
 }
 
+/// What is said on a page, for who lays it out otherwise than in lines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Said {
+    /// A label and the text beside it.
+    Words {
+        /// Empty where it belongs to the one before.
+        label: String,
+        /// A word before the text, and how it is meant.
+        word: Option<(String, Tone)>,
+        text: String,
+    },
+    /// A table.
+    Grid { head: Vec<String>, rows: Vec<Vec<String>> },
+}
+
 /// Lines of at most so many columns.
 pub(crate) struct Page {
     pub(super) width: usize,
     colour: bool,
     out: String,
+    said: Option<Vec<Said>>,
 }
 
 impl Page {
     pub(crate) fn new(width: usize, colour: bool) -> Self {
-        Self { width, colour, out: String::new() }
+        Self { width, colour, out: String::new(), said: None }
+    }
+
+    /// What `write` says and tabulates; bare lines and plots are left out.
+    pub(crate) fn heard(write: impl FnOnce(&mut Self)) -> Vec<Said> {
+        let mut page = Self { said: Some(Vec::new()), ..Self::new(usize::MAX, false) };
+        write(&mut page);
+        page.said.unwrap_or_default()
+    }
+
+    /// Takes what `make` gives, if this page only listens.
+    pub(super) fn hears(&mut self, make: impl FnOnce() -> Said) -> bool {
+        let Some(said) = &mut self.said else { return false };
+        said.push(make());
+        true
     }
 
     pub(crate) fn finish(self) -> String {
@@ -56,6 +86,10 @@ impl Page {
 
     /// A label, and text that is broken between words and stays right of it.
     pub(crate) fn words(&mut self, label: &str, text: &str) {
+        let words = || Said::Words { label: label.into(), word: None, text: text.into() };
+        if self.hears(words) {
+            return;
+        }
         for (number, line) in wrap(text, self.width - LABEL).into_iter().enumerate() {
             let label = if number == 0 { label } else { "" };
             let _ = writeln!(self.out, "{label:LABEL$}{line}");
@@ -64,6 +98,12 @@ impl Page {
 
     /// The same with a coloured word before the text.
     pub(crate) fn verdict(&mut self, label: &str, (word, tone): (&str, Tone), text: &str) {
+        let word_and_tone = || Some((word.to_owned(), tone));
+        let words =
+            || Said::Words { label: label.into(), word: word_and_tone(), text: text.into() };
+        if self.hears(words) {
+            return;
+        }
         let lines = wrap(&format!("{word} {text}"), self.width - LABEL);
         for (number, line) in lines.into_iter().enumerate() {
             match line.strip_prefix(word).filter(|_| number == 0) {

@@ -56,8 +56,7 @@ impl File {
             Failure::could_not_run(format!("cannot write {}: {error}", self.name()))
         };
         let text = match self {
-            // The page is rendered in a room of its own.
-            Self::Page => return Err(Failure::could_not_run("there is no page of results yet")),
+            Self::Page => report::html::page(results)?.into_bytes(),
             Self::Requests => return report::requests_csv(results, out),
             Self::Histograms => return histograms(results, out),
             Self::Summaries => report::summary_csv(results)?,

@@ -45,6 +45,7 @@ mod summary;
 mod tokens;
 mod trend;
 mod turn;
+pub mod views;
 
 pub use accuracy::{Accuracy, AccuracyReport, Seen};
 pub use arrivals::{ArrivalReport, ArrivalVerdict, GapTest};

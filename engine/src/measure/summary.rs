@@ -318,7 +318,7 @@ impl Outcomes {
 }
 
 /// The word for a class in files.
-fn class_name(class: Option<ErrorClass>) -> String {
+pub(super) fn class_name(class: Option<ErrorClass>) -> String {
     let word = class.and_then(|class| serde_json::to_value(class).ok());
     word.as_ref().and_then(|word| word.as_str()).unwrap_or("unclassified").to_owned()
 }

@@ -12,7 +12,7 @@ mod spill;
 mod tally;
 mod window;
 
-pub use interval_log::write_interval_log;
+pub use interval_log::{read_interval_log, write_interval_log};
 pub use network::NetworkTally;
 pub use recorder::{
     ReadNote, Recorder, RecorderRings, RecorderSetup, SecondPooled, WriterRings, rings,

@@ -19,7 +19,7 @@ struct Column {
 }
 
 /// Writes it, and what its marks mean.
-pub(super) fn write(page: &mut Page, curve: &Curve) {
+pub(in super::super) fn write(page: &mut Page, curve: &Curve) {
     let levels = curve.by_load();
     let columns = columns(curve, &levels);
     let head: Vec<&str> = columns.iter().map(|column| column.head.as_str()).collect();

@@ -7,7 +7,7 @@ use super::super::text::{Page, Tone, duration, percent};
 use super::words::{self, load, loads, range, rate, texts};
 
 /// Writes what there is of them.
-pub(super) fn write(page: &mut Page, curve: &Curve) {
+pub(in super::super) fn write(page: &mut Page, curve: &Curve) {
     client(page, curve);
     if let Some(envelope) = &curve.envelope {
         objectives(page, curve, envelope);

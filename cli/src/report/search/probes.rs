@@ -8,7 +8,7 @@ use super::super::grid;
 use super::super::text::{NONE, Page, duration, escape};
 
 /// Writes it.
-pub(super) fn write(page: &mut Page, report: &SearchReport) {
+pub(in super::super) fn write(page: &mut Page, report: &SearchReport) {
     if report.probes.is_empty() {
         return;
     }
@@ -38,7 +38,7 @@ fn tier((at, tier): (usize, &TierReport)) -> String {
     }
 }
 
-fn word(decision: Decision) -> String {
+pub(in super::super) fn word(decision: Decision) -> String {
     match decision {
         Decision::Pass => "pass",
         Decision::Fail => "FAIL",
