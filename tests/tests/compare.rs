@@ -150,7 +150,7 @@ fn files_of_vllm_are_read_with_and_without_detail() {
     let missing = whole["pairs"][0]["not_compared"].to_string();
     assert!(missing.contains("itl: neither") && missing.contains("ttst: neither"), "{missing}");
     assert!((values(&whole, "error_rate")[0] - 1.0 / 41.0).abs() < 1e-12);
-    assert_eq!(whole["sides"][0]["left_out"], json!(["client_queue_time is not taken"]));
+    assert_eq!(whole["sides"][0]["left_out"], json!(["client_queue_time"]));
     let whole = printed(dir, "a.json short.json", &[]);
     assert_eq!(values(&whole, "p50(ttft)"), [50_500_000.0; 2]);
     assert_eq!(figure(&whole, "p50(ttft)")["verdict"], "no_interval");

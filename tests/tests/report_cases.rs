@@ -358,7 +358,7 @@ fn files_of_other_tools_have_the_fields_that_their_readers_ask_for() {
     whole(dir.path());
     exits_with(&TOOL.run(dir.path(), "report out --as aiperf --as vllm", &[]), 0);
     let out = dir.path().join("out");
-    assert!(!out.join("report.html").exists(), "only what was asked for");
+    assert!(!out.join("report.md").exists(), "only what was asked for");
     let files = [
         "left-out.md",
         "profile_export.jsonl",

@@ -8,9 +8,9 @@ use super::side::Part;
 /// Places of `summary.json` that should be the same in results that are compared.
 const PINNED: [&str; 9] = [
     "/run/version",
+    "/run/build",
     "/host",
     "/target",
-    "/facts",
     "/labels",
     "/client/driver",
     "/client/ring",
@@ -19,6 +19,8 @@ const PINNED: [&str; 9] = [
 ];
 /// Settings that are each run's own, or stand elsewhere.
 const OF_EACH: [&str; 4] = ["run.toml.seed", "run.toml.name", "run.toml.cpus", "run.toml.config"];
+/// Labels, which the summary has too.
+const LABELS: &str = "run.toml.label";
 /// Leaves that are another thing each time.
 const PASSING: [&str; 12] = [
     "url",
@@ -59,7 +61,8 @@ pub(super) fn pinned(base: &Part, other: &Part) -> Vec<Drift> {
         differ(&path, &of(base), &of(other), &mut found);
     }
     differ("run.toml", &base.settings, &other.settings, &mut found);
-    found.retain(|one| !OF_EACH.contains(&one.path.as_str()));
+    let is_own = |path: &str| OF_EACH.contains(&path) || path.starts_with(LABELS);
+    found.retain(|one| !is_own(&one.path));
     found
 }
 

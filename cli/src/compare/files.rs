@@ -45,8 +45,8 @@ pub(super) fn markdown(comparison: &Comparison) -> String {
     for side in &comparison.sides {
         let paths = side.paths.join(", ");
         out += &format!("- {}: {} ({})\n", side.letter, cell(&paths), cell(&side.tool));
-        for line in side.warnings.iter().chain(&side.definitions).chain(&side.left_out) {
-            out += &format!("  - {}\n", cell(line));
+        for line in side.warnings.iter().cloned().chain(side.remarks()) {
+            out += &format!("  - {}\n", cell(&line));
         }
     }
     out

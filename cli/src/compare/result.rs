@@ -42,10 +42,19 @@ pub(crate) struct SideReport {
     pub(crate) tool: String,
     /// Where the definitions of another tool are not ours.
     pub(crate) definitions: Vec<String>,
-    /// Figures of another tool that are not taken.
+    /// Times of another tool that are not taken, by its names.
     pub(crate) left_out: Vec<String>,
     /// What makes it doubtful.
     pub(crate) warnings: Vec<String>,
+}
+
+impl SideReport {
+    /// What to know of another tool's figures, a line each.
+    pub(crate) fn remarks(&self) -> impl Iterator<Item = String> + '_ {
+        let left_out =
+            (!self.left_out.is_empty()).then(|| format!("not taken: {}", self.left_out.join(", ")));
+        self.definitions.iter().cloned().chain(left_out)
+    }
 }
 
 /// What changed between the base and another side.

@@ -54,7 +54,7 @@ pub(super) struct Part {
     pub(super) workload: Value,
     /// Where definitions of another tool are not ours.
     pub(super) definitions: Vec<String>,
-    /// Figures of another tool that are not taken.
+    /// Times of another tool that are not taken, by its names.
     pub(super) left_out: Vec<String>,
     /// What makes it doubtful.
     pub(super) warnings: Vec<String>,

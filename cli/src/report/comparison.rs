@@ -43,8 +43,8 @@ pub(crate) fn comparison_page(comparison: &Comparison, width: usize, colour: boo
     }
     for side in &comparison.sides {
         let mut label = format!("of {}", side.letter);
-        for line in side.definitions.iter().chain(&side.left_out) {
-            page.words(&std::mem::take(&mut label), &escape(line));
+        for line in side.remarks() {
+            page.words(&std::mem::take(&mut label), &escape(&line));
         }
     }
     page.finish()

@@ -102,7 +102,7 @@ fn left_out(root: &At<'_>) -> Vec<String> {
     let is_time = |name: &&str| {
         root.find(&[*name, "unit"]).is_some_and(|unit| unit_ns(&unit).is_ok()) && !is_known(name)
     };
-    root.names().filter(is_time).map(|name| format!("{name} is not taken")).collect()
+    root.names().filter(is_time).map(str::to_owned).collect()
 }
 
 /// A share of requests whose order is not known.

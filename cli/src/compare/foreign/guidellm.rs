@@ -96,7 +96,7 @@ fn left_out(metrics: &At<'_>) -> Vec<String> {
     let is_time = |name: &&str| ["_ms", "_latency", "_delay"].iter().any(|end| name.ends_with(end));
     let is_known = |name: &str| LATENCIES.iter().any(|(known, ..)| *known == name);
     let others = metrics.names().filter(is_time).filter(|name| !is_known(name));
-    others.map(|name| format!("{name} is not taken")).collect()
+    others.map(str::to_owned).collect()
 }
 
 fn distribution(at: &At<'_>, metric: Metric, unit_ns: f64) -> Result<Vec<Given>, String> {

@@ -30,7 +30,7 @@ pub(super) struct Foreign {
     pub(super) observed: Observed,
     /// Where its definitions are not ours.
     pub(super) definitions: Vec<String>,
-    /// Latencies that it gives and that are not taken, and why.
+    /// Times that it gives and that have no equal here, by its names.
     pub(super) left_out: Vec<String>,
     /// What was asked for, as the file says it; null if it does not.
     pub(super) workload: Value,

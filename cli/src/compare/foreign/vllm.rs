@@ -91,7 +91,7 @@ fn left_out(root: &At<'_>) -> Vec<String> {
     let time = |name: &'_ str| Some(name.strip_prefix("median_")?.strip_suffix("_ms")?.to_owned());
     let is_known = |name: &String| LATENCIES.iter().any(|(known, _)| known == name);
     let others = root.names().filter_map(time).filter(|name| !is_known(name));
-    others.map(|name| format!("{name} is not taken")).collect()
+    others.collect()
 }
 
 /// `mean_ttft_ms`, `median_ttft_ms`, `p99_ttft_ms`.

@@ -47,6 +47,7 @@
       hoverlabel: { bgcolor: colour("--raised"), bordercolor: colour("--line"), font: { color: colour("--ink") } },
       margin: { l: 48, r: 14, t: 10, b: 40 },
       legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, bgcolor: "rgba(0,0,0,0)", traceorder: "normal" },
+      modebar: { bgcolor: "rgba(0,0,0,0)", color: colour("--soft"), activecolor: colour("--ink") },
       hovermode: "closest", autosize: true, height: Number(node.dataset.height),
       ...given,
     };
