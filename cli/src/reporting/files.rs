@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use tokclock_engine::measure::{LoadReport, Request, Summary};
+use tokclock_engine::measure::{LoadReport, Request, Run, Summary};
 use tokclock_engine::record::SecondsLog;
 
 use crate::args::Format;
@@ -79,7 +79,8 @@ fn histograms(results: &[Kept], mut out: &mut dyn Write) -> Result<(), Failure> 
     for kept in results {
         for point in kept.points()? {
             let Some(summary) = &point.summary else { continue };
-            log.begin(&prefix(results, kept, &point), summary.run.start_realtime_ns);
+            let Run { start_realtime_ns, end_ns, .. } = summary.run;
+            log.begin(&prefix(results, kept, &point), start_realtime_ns, end_ns);
             let (is_closed, stream) = loop_of(summary);
             point.each_row(|row| {
                 log.add(&Request::of(&row, is_closed, stream));

@@ -15,7 +15,7 @@ use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
 use crate::measure::Facts;
 
 /// The column that says the largest value shows it in ms.
-pub(super) const NS_PER_MS: f64 = 1_000_000.0;
+const NS_PER_MS: f64 = 1_000_000.0;
 /// Tags of a log that is read, at most.
 const TAGS_MAX: usize = 32;
 /// Bytes of one histogram as it is encoded, at most: one of ours with every bucket in use has less.
@@ -27,29 +27,29 @@ const ENCODED_MAX: usize = 4 << 20;
 /// # Errors
 /// If `out` cannot be written.
 pub fn write_interval_log(out: &mut impl Write, facts: &Facts) -> io::Result<()> {
-    let start = SystemTime::UNIX_EPOCH + Duration::from_nanos(facts.start_realtime_ns);
     let mut serializer = V2DeflateSerializer::new();
-    let mut log = IntervalLogWriterBuilder::new()
-        .add_comment("values are ns, the column of the largest is ms")
-        .with_start_time(start)
-        .with_base_time(start)
-        .with_max_value_divisor(NS_PER_MS)
-        .begin_log_with(out, &mut serializer)?;
+    let mut log = begin_log(out, &mut serializer, facts.start_realtime_ns)?;
     let length = Duration::from_nanos(facts.end);
     let pooled = &facts.pooled;
     for (name, values) in [("icl", &pooled.icl), ("itl", &pooled.itl), ("lag", &pooled.lag)] {
-        write_one(&mut log, name, values, length)?;
+        write_at(&mut log, name, values, Duration::ZERO, length)?;
     }
     Ok(())
 }
 
-fn write_one<W: Write>(
-    log: &mut IntervalLogWriter<'_, '_, W, V2DeflateSerializer>,
-    name: &str,
-    values: &Histogram<u64>,
-    length: Duration,
-) -> io::Result<()> {
-    write_at(log, name, values, Duration::ZERO, length)
+/// Writes what stands before the histograms of a log that begins at a time of day, ns.
+pub(super) fn begin_log<'a, 'b, W: Write>(
+    out: &'a mut W,
+    serializer: &'b mut V2DeflateSerializer,
+    start_realtime_ns: u64,
+) -> io::Result<IntervalLogWriter<'a, 'b, W, V2DeflateSerializer>> {
+    let start = SystemTime::UNIX_EPOCH + Duration::from_nanos(start_realtime_ns);
+    IntervalLogWriterBuilder::new()
+        .add_comment("values are ns, the column of the largest is ms")
+        .with_start_time(start)
+        .with_base_time(start)
+        .with_max_value_divisor(NS_PER_MS)
+        .begin_log_with(out, serializer)
 }
 
 /// Writes one histogram, under `name`, from `start` after the log's.

@@ -1,17 +1,13 @@
 //! The latencies of a run by the second in which its requests ended, as a HdrHistogram interval log.
 
 use std::io::{self, Write};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::interval_log::{
-    IntervalLogIterator, IntervalLogWriter, IntervalLogWriterBuilder, LogEntry,
-};
-use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
+use hdrhistogram::serialization::V2DeflateSerializer;
+use hdrhistogram::serialization::interval_log::IntervalLogWriter;
 
-use super::interval_log::{NS_PER_MS, write_at};
+use super::interval_log::{begin_log, read_interval_log, write_at};
 use super::{HIGHEST_NS, histogram};
 use crate::measure::{Request, Since};
 
@@ -34,17 +30,19 @@ struct RunLog {
     /// Begins the tags.
     prefix: String,
     start_realtime_ns: u64,
+    length: Duration,
     /// The second since the run's start, and the latencies of a request that ended in it.
     ended: Vec<(u64, Latencies)>,
-    whole: Vec<(String, Duration, Histogram<u64>)>,
+    whole: Vec<(String, Histogram<u64>)>,
 }
 
 impl SecondsLog {
-    /// The next requests are those of a run that began at `start_realtime_ns`; its tags begin with
-    /// `prefix`.
-    pub fn begin(&mut self, prefix: &str, start_realtime_ns: u64) {
-        let (ended, whole) = (Vec::new(), Vec::new());
-        self.runs.push(RunLog { prefix: prefix.to_owned(), start_realtime_ns, ended, whole });
+    /// The next requests are those of a run that began at a time of day and lasted so long, both ns;
+    /// its tags begin with `prefix`.
+    pub fn begin(&mut self, prefix: &str, start_realtime_ns: u64, length_ns: u64) {
+        let length = Duration::from_nanos(length_ns);
+        let (prefix, ended, whole) = (prefix.to_owned(), Vec::new(), Vec::new());
+        self.runs.push(RunLog { prefix, start_realtime_ns, length, ended, whole });
     }
 
     /// Adds a request of that run, if it ended well in the measured part.
@@ -64,19 +62,8 @@ impl SecondsLog {
     /// If that is none.
     pub fn add_whole(&mut self, log: &[u8]) -> io::Result<()> {
         let Some(run) = self.runs.last_mut() else { return Ok(()) };
-        let bad = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
-        for entry in IntervalLogIterator::new(log) {
-            let entry = entry.map_err(|_| bad("it is no interval log".to_owned()))?;
-            let LogEntry::Interval(interval) = entry else { continue };
-            let Some(tag) = interval.tag() else { continue };
-            let bytes = STANDARD
-                .decode(interval.encoded_histogram())
-                .map_err(|error| bad(error.to_string()))?;
-            let values = Deserializer::new()
-                .deserialize(&mut bytes.as_slice())
-                .map_err(|error| bad(error.to_string()))?;
-            run.whole.push((tag.as_str().to_owned(), interval.duration(), values));
-        }
+        run.whole = read_interval_log(log)?;
+        run.whole.retain(|(tag, _)| !tag.is_empty());
         Ok(())
     }
 
@@ -87,14 +74,8 @@ impl SecondsLog {
     /// If `out` cannot be written.
     pub fn write(mut self, out: &mut impl Write) -> io::Result<()> {
         let base = self.runs.iter().map(|run| run.start_realtime_ns).min().unwrap_or(0);
-        let start = SystemTime::UNIX_EPOCH + Duration::from_nanos(base);
         let mut serializer = V2DeflateSerializer::new();
-        let mut log = IntervalLogWriterBuilder::new()
-            .add_comment("values are ns, the column of the largest is ms")
-            .with_start_time(start)
-            .with_base_time(start)
-            .with_max_value_divisor(NS_PER_MS)
-            .begin_log_with(out, &mut serializer)?;
+        let mut log = begin_log(out, &mut serializer, base)?;
         let mut values = histogram();
         for run in &mut self.runs {
             let offset = Duration::from_nanos(run.start_realtime_ns - base);
@@ -103,8 +84,8 @@ impl SecondsLog {
                 let at = offset + Duration::from_secs(second[0].0);
                 write_second(&mut log, &run.prefix, at, second, &mut values)?;
             }
-            for (name, length, values) in &run.whole {
-                write_at(&mut log, &format!("{}{name}", run.prefix), values, offset, *length)?;
+            for (name, values) in &run.whole {
+                write_at(&mut log, &format!("{}{name}", run.prefix), values, offset, run.length)?;
             }
         }
         Ok(())
@@ -139,6 +120,11 @@ fn fill(values: &mut Histogram<u64>, second: &[(u64, Latencies)], place: usize) 
 
 #[cfg(test)]
 mod tests {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+    use hdrhistogram::serialization::Deserializer;
+    use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
+
     use super::*;
     use crate::measure::Facts;
     use crate::measure::rows::{MS, closed, facts, failed, row_at};
@@ -152,7 +138,7 @@ mod tests {
         let mut whole = Vec::new();
         write_interval_log(&mut whole, &facts).unwrap();
         let mut log = SecondsLog::default();
-        log.begin("", 1_700_000_000_500_000_000);
+        log.begin("", 1_700_000_000_500_000_000, facts.end);
         let rows = [
             row_at(0, 0, 0, &[200, 300]),
             row_at(1, 10, 10, &[100]),

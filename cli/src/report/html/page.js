@@ -38,14 +38,14 @@
     const colour = (name) => style.getPropertyValue(name).trim();
     const axis = {
       gridcolor: colour("--line"), zerolinecolor: colour("--line"), linecolor: colour("--line"),
-      automargin: true, ticks: "outside", tickcolor: colour("--line"), exponentformat: "none",
+      ticks: "outside", tickcolor: colour("--line"), exponentformat: "none",
     };
     const narrow = node.clientWidth < 480;
     const layout = {
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: getComputedStyle(document.body).fontFamily, size: narrow ? 11 : 12, color: colour("--ink") },
       hoverlabel: { bgcolor: colour("--raised"), bordercolor: colour("--line"), font: { color: colour("--ink") } },
-      margin: { l: 48, r: 14, t: 10, b: 40 },
+      margin: { l: narrow ? 56 : 66, r: 14, t: 10, b: 48 },
       legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, bgcolor: "rgba(0,0,0,0)", traceorder: "normal" },
       modebar: { bgcolor: "rgba(0,0,0,0)", color: colour("--soft"), activecolor: colour("--ink") },
       hovermode: "closest", autosize: true, height: Number(node.dataset.height),
@@ -54,7 +54,9 @@
     for (const key of Object.keys(layout)) {
       if (!/^[xy]axis/.test(key)) continue;
       const ticks = layout[key].type === "log" ? logTicks(key, data) : {};
-      layout[key] = { ...axis, ...ticks, ...layout[key] };
+      // Names of rows need their room; with numbers, ticks and margin would chase each other.
+      const automargin = layout[key].type === "category";
+      layout[key] = { ...axis, ...ticks, automargin, ...layout[key] };
     }
     if (printing) Object.assign(layout, { autosize: false, width: 660 });
     return layout;

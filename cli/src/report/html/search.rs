@@ -83,11 +83,22 @@ fn boundary_card(report: &SearchReport) -> Markup {
         (Some(low), None) => {
             (load(low), Tone::Doubtful, "held; no load surely broke the objectives".to_owned())
         }
-        (None, Some(high)) => (
-            "not held".to_owned(),
-            Tone::Bad,
-            format!("the objectives broke at {} already", load(high)),
-        ),
+        (None, Some(high)) => match boundary.estimate {
+            Some(estimate) => (
+                "not sure".to_owned(),
+                Tone::Doubtful,
+                format!(
+                    "about {} as far as the samples tell; broke at {}",
+                    load(estimate),
+                    load(high)
+                ),
+            ),
+            None => (
+                "not held".to_owned(),
+                Tone::Bad,
+                format!("the objectives broke at {} already", load(high)),
+            ),
+        },
         (None, None) => {
             ("nothing sure".to_owned(), Tone::Doubtful, "the samples decide nothing".to_owned())
         }

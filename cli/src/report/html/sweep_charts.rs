@@ -42,12 +42,16 @@ pub(super) fn by_load(sheet: &mut Sheet, curve: &Curve) -> Markup {
     html! { div.grid { @for one in &shown { (one) } } }
 }
 
+/// Ticks of a logarithmic axis are at least so many times one another, so that each can be read.
+const TICKS_APART: f64 = 1.2;
+
 fn load_axis(curve: &Curve, levels: &[&Level]) -> Value {
     let is_log = is_wide(levels.iter().map(|level| level.value));
     let mut load = axis(loads::unit(curve.variable, 2.0), is_log);
     // Loads were chosen by somebody: they are what is worth a tick, as far as there is room.
     if is_log && levels.len() <= 12 {
-        let values: Vec<f64> = levels.iter().map(|level| level.value).collect();
+        let mut values: Vec<f64> = levels.iter().map(|level| level.value).collect();
+        values.dedup_by(|next, kept| *next < *kept * TICKS_APART);
         let names: Vec<String> = values.iter().map(|value| loads::bare(*value)).collect();
         load["tickvals"] = json!(values);
         load["ticktext"] = json!(names);
