@@ -26,6 +26,7 @@ pub(super) fn write(sheet: &mut Sheet, summary: &Summary, seen: &Seen) -> Markup
     if let Some(views) = &seen.views {
         for (id, title, of) in [
             ("ttft-time", "TTFT over time", &views.ttft_cloud),
+            ("tpot-time", "TPOT over time", &views.tpot_cloud),
             ("e2e-time", "E2E over time", &views.e2e_cloud),
         ] {
             figures.extend(of.as_ref().map(|cloud| cloud_figure((id, title), cloud, &marks)));

@@ -88,6 +88,8 @@ pub struct Views {
     pub slip: Option<Cdf>,
     /// TTFT of the successful of all phases over the time of their origin.
     pub ttft_cloud: Option<Cloud>,
+    /// TPOT likewise: one value a request, where the gaps themselves are not kept.
+    pub tpot_cloud: Option<Cloud>,
     /// E2E likewise.
     pub e2e_cloud: Option<Cloud>,
     /// What came and went, of all phases.
@@ -148,6 +150,7 @@ impl Viewer {
             e2e: cdf(|point| point.e2e),
             tpot: cdf(|point| point.tpot),
             ttft_cloud: cloud(|point| point.ttft),
+            tpot_cloud: cloud(|point| point.tpot),
             e2e_cloud: cloud(|point| point.e2e),
             slip: Cdf::from_values(self.slips),
             timeline: self.timeline.finish(),

@@ -21,7 +21,7 @@ fn reasons(views: &Views) -> Vec<(u64, Vec<Why>)> {
 fn no_rows_make_no_picture() {
     let views = views(&[]);
     assert_eq!((views.ttft, views.e2e, views.tpot, views.slip), (None, None, None, None));
-    assert_eq!((views.ttft_cloud, views.e2e_cloud), (None, None));
+    assert_eq!((views.ttft_cloud, views.tpot_cloud, views.e2e_cloud), (None, None, None));
     assert!(views.singles.is_empty());
     assert!(views.timeline.ok.iter().all(|count| *count == 0));
 }
