@@ -74,12 +74,12 @@ fn boundary(settings: &ServingSettings, limit_ns: u64) -> f64 {
     low
 }
 
-/// A search by rate, and a run on either side of what it found. What was wrong, and whether the client
-/// was good enough all the time.
+/// A search by rate, and a run on either side of what it found. What was wrong, and the worst that the
+/// client said of itself.
 fn search_and_look_beside(
     (truth, url, slo): (f64, &str, &str),
     invalid_is_wrong: bool,
-) -> (Vec<String>, bool) {
+) -> (Vec<String>, Health) {
     let dir = TempDir::new().unwrap();
     let line = format!("search {url} --out out {LOAD} --drain 500ms --max-duration 3s -q");
     let output = TOOL.run(dir.path(), &line, &["--slo", slo, "--precision", "8%"]);
@@ -107,7 +107,7 @@ fn search_and_look_beside(
     {
         wrong.push(format!("{truth} is not within {:?}", report.boundary));
     }
-    let mut is_valid = report.probes.iter().all(|probe| probe.client == Health::Valid);
+    let mut client = report.probes.iter().map(|probe| probe.client).max().unwrap();
     for (share, expected) in [(0.9, 0), (1.15, 3)] {
         let rate = share * found.max(1.0);
         let line = format!("run {url} --out {share} {LOAD} --rate {rate} -q");
@@ -117,9 +117,9 @@ fn search_and_look_beside(
         if code != Some(expected) && (invalid_is_wrong || code != Some(4)) {
             wrong.push(format!("{share} of {found}: {:?}, {}", output.status, stderr(&output)));
         }
-        is_valid &= summary(&dir.path().join(share.to_string())).client.verdict == Health::Valid;
+        client = client.max(summary(&dir.path().join(share.to_string())).client.verdict);
     }
-    (wrong, is_valid)
+    (wrong, client)
 }
 
 #[test]
@@ -130,12 +130,13 @@ fn the_boundary_by_rate_is_that_of_the_model_and_runs_beside_it_say_so() {
     let sim = Sim::start(settings);
     let url = format!("http://{}", sim.address());
     let asked = (truth, &url[..], "p95(ttft)<120ms");
-    let (mut wrong, is_valid) = search_and_look_beside(asked, true);
-    if !wrong.is_empty() && !is_valid {
-        wrong = search_and_look_beside(asked, false).0;
+    let (mut wrong, mut client) = search_and_look_beside(asked, true);
+    if !wrong.is_empty() && client != Health::Valid {
+        (wrong, client) = search_and_look_beside(asked, false);
     }
     let _ = sim.stop();
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    // A search says itself where this host could not carry a load: then there is nothing to hold it to.
+    assert!(wrong.is_empty() || client == Health::Invalid, "{}", wrong.join("\n"));
 }
 
 #[test]
