@@ -273,7 +273,7 @@ fn a_rebuilt_result_says_what_it_is_and_stays() {
 #[test]
 fn o007_a_killed_run_is_rebuilt_with_one_command() {
     let dir = tempfile::tempdir().unwrap();
-    let sim = TOOL.sim(dir.path(), "--ttft 2ms --itl 1ms");
+    let sim = TOOL.sim(dir.path(), "--port 0 --ttft 2ms --itl 1ms");
     let users = Case::named("O007").client["concurrency"].to_string();
     let options = ["--out", "out", "--concurrency", &users, "--slo", "p95(ttft)<10s"];
     let run = TOOL.start(
@@ -329,7 +329,7 @@ fn what_cannot_be_rendered_is_said_in_one_line() {
 
 /// A short run with all that can be kept of its requests.
 fn whole(dir: &Path) {
-    let sim = TOOL.sim(dir, "--ttft 3ms --itl 1ms");
+    let sim = TOOL.sim(dir, "--port 0 --ttft 3ms --itl 1ms");
     let line =
         format!("run {} --out out --isl 8 --osl 4 -n 6 -c 2 --chunks --keep-text", sim.url());
     let output = TOOL.run(dir, &line, &["--goodput", "ttft:500 tpot:500", "--warmup", "1"]);
