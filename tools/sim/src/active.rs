@@ -3,8 +3,12 @@
 use crate::connection::{Cut, Drip, Output, Unit};
 use crate::course::{Course, Hand};
 use crate::fault::Fault;
-use crate::model::Timing;
+use crate::legs::leg::Leg;
+use crate::legs::register::Ready;
+use crate::legs::stage::{Parts, Stage};
+use crate::model::{Schedule, Timing};
 use crate::serving::{Emitted, Refusal};
+use crate::shared::Place;
 use crate::truth::Record;
 use crate::wire::{Answer, Wire};
 
@@ -17,6 +21,10 @@ pub(crate) struct Active {
     pub(crate) record: Option<Record>,
     /// What goes wrong with it.
     pub(crate) fault: Option<Fault>,
+    /// Its part of a request that goes to several servers.
+    pub(crate) leg: Option<Box<Leg>>,
+    /// When it was read, and what came then.
+    pub(crate) marks: Marks,
     /// Why the serving model does not serve it.
     pub(crate) refusal: Option<Refusal>,
     /// Output events before the fault strikes, if it strikes at one.
@@ -39,6 +47,17 @@ pub(crate) struct Active {
     repeated_tokens: u32,
 }
 
+/// Times of one request (CLOCK_MONOTONIC, ns), for `GET /metrics`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Marks {
+    pub(crate) read_ns: u64,
+    /// When it was worked on, out of the queue and with its prompt handed over.
+    pub(crate) scheduled_ns: u64,
+    /// The first and the last token; of an answer in one piece when they were due.
+    pub(crate) first_ns: u64,
+    pub(crate) last_ns: u64,
+}
+
 impl Active {
     /// An answer that has not started.
     pub(crate) fn new(
@@ -57,6 +76,8 @@ impl Active {
             request_id,
             record,
             fault,
+            leg: None,
+            marks: Marks::default(),
             refusal: None,
             strikes_at: None,
             course: None,
@@ -72,17 +93,57 @@ impl Active {
     }
 
     /// It left the queue at `now_ns`.
-    pub(crate) fn start(&mut self, timing: &Timing, now_ns: u64) {
+    pub(crate) fn start(&mut self, timing: &Timing, stage: Option<(&Stage, Place)>, now_ns: u64) {
+        self.started(now_ns);
+        let schedule = match (stage, self.parts()) {
+            (Some((stage, place)), Some(mut parts)) => {
+                parts.leg.begun_ns = now_ns;
+                let schedule = stage.begin(&mut parts, place, now_ns);
+                parts.leg.waits = schedule.is_none();
+                schedule
+            }
+            _ => Some(timing.schedule(self.answer.number, self.answer.output_tokens, now_ns)),
+        };
+        if let Some(schedule) = schedule {
+            self.follow(timing, schedule, now_ns);
+        }
+    }
+
+    /// It waited for another server and need not any more; false if it did not wait.
+    pub(crate) fn meet(
+        &mut self,
+        timing: &Timing,
+        stage: &Stage,
+        ready: Option<Ready>,
+        now_ns: u64,
+    ) -> bool {
+        let Some(mut parts) = self.parts().filter(|parts| parts.leg.waits) else { return false };
+        parts.leg.waits = false;
+        let schedule = stage.meet(&mut parts, ready, now_ns);
+        self.follow(timing, schedule, now_ns);
+        true
+    }
+
+    fn parts(&mut self) -> Option<Parts<'_>> {
+        let leg = self.leg.as_deref_mut()?;
+        Some(Parts { leg, answer: &mut self.answer, record: self.record.as_mut() })
+    }
+
+    /// Its events are those of `schedule` from now on.
+    fn follow(&mut self, timing: &Timing, schedule: Schedule, now_ns: u64) {
         let tokens = self.answer.output_tokens;
-        let schedule = timing.schedule(self.answer.number, tokens, now_ns);
+        let ready_ns = self.leg.as_ref().map_or(0, |leg| leg.outcome.ready_ns);
+        self.marks.scheduled_ns = now_ns.max(ready_ns);
         if !self.stream {
             let last = schedule.clone().last();
-            self.whole_due_ns = Some(last.map_or(now_ns, |event| event.due_ns));
+            let whole_ns = last.map_or(now_ns, |event| event.due_ns);
+            self.whole_due_ns = Some(whole_ns);
+            self.marks.first_ns = schedule.peek().map_or(now_ns, |event| event.due_ns);
+            self.marks.last_ns = whole_ns;
         }
         self.strikes_at = self.fault.and_then(|fault| fault.strikes_at(timing.events(tokens)));
         self.ping_ns = self.fault.and_then(|fault| fault.ping_ns(now_ns, schedule.peek()));
         self.course = Some(Course::Drawn(schedule));
-        self.started(now_ns);
     }
 
     /// Its tokens will be dealt by the serving model.
@@ -97,9 +158,12 @@ impl Active {
         if token.index == 0 {
             self.before_ns = token.started_ns;
             self.started(token.started_ns);
+            self.marks.scheduled_ns = token.started_ns;
+            self.marks.first_ns = token.at_ns;
         }
         if !self.stream {
             self.whole_due_ns = token.is_last.then_some(token.at_ns);
+            self.marks.last_ns = token.at_ns;
             return;
         }
         let Some(Course::Dealt(hand)) = &mut self.course else { return };
@@ -119,7 +183,7 @@ impl Active {
 
     /// Whether it left the queue.
     pub(crate) fn is_started(&self) -> bool {
-        self.course.is_some()
+        self.course.is_some() || self.leg.as_ref().is_some_and(|leg| leg.waits)
     }
 
     /// Whether only the tail is left to send.

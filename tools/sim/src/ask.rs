@@ -38,6 +38,14 @@ struct Body<'a> {
     max_completion_tokens: Option<u64>,
     messages: Option<Words>,
     prompt: Option<Words>,
+    text: Option<Words>,
+    input_ids: Option<Words>,
+    sampling_params: Option<SamplingParams>,
+}
+
+#[derive(Default, Deserialize)]
+struct SamplingParams {
+    max_new_tokens: Option<u64>,
 }
 
 #[derive(Default, Deserialize)]
@@ -58,11 +66,15 @@ impl Ask {
         let (name, prompt) = match endpoint {
             Endpoint::Chat => ("messages", body.messages),
             Endpoint::Completions => ("prompt", body.prompt),
+            Endpoint::Native => ("text", body.text.or(body.input_ids)),
         };
         let Some(Words(words)) = prompt else {
             return Err(format!("the body has no {name:?}"));
         };
-        let max_tokens = match body.max_completion_tokens.or(body.max_tokens) {
+        let sampling = body.sampling_params.filter(|_| endpoint == Endpoint::Native);
+        let max_new_tokens = sampling.and_then(|params| params.max_new_tokens);
+        let max_tokens = body.max_completion_tokens.or(body.max_tokens);
+        let max_tokens = match max_new_tokens.or(max_tokens) {
             Some(max) if !(1..=OUTPUT_TOKENS_MAX).contains(&max) => {
                 return Err(format!(
                     "the maximum of {max} output tokens is not between 1 and {OUTPUT_TOKENS_MAX}"

@@ -4,9 +4,12 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::rc::Rc;
 
+use crate::active::{Active, Marks};
 use crate::clock;
 use crate::connection::{Connection, Exit, Unit};
 use crate::fault::Fault;
+use crate::legs::leg::Outcome;
+use crate::metrics::Sent;
 use crate::reactor::{Id, Reactor, State};
 use crate::report::Tally;
 use crate::socket;
@@ -95,8 +98,12 @@ impl Reactor {
                 let counts = self.sent_here();
                 counts.output_tokens.add(u64::from(tokens));
                 if index == 0 {
-                    counts.prompt_tokens.add(u64::from(active.answer.prompt_tokens));
+                    active.marks.first_ns = at[1];
+                    first_token(counts, active);
+                } else {
+                    counts.between.add(at[1] - active.marks.last_ns);
                 }
+                active.marks.last_ns = at[1];
                 let timed = index == 0 || self.shared.has_gaps;
                 if timed && !connection.output.retried && due_ns > connection.excused_ns {
                     tally.late(at[0].saturating_sub(due_ns));
@@ -125,7 +132,7 @@ impl Reactor {
                     tally.tokens += u64::from(active.answer.output_tokens);
                     let counts = self.sent_here();
                     counts.output_tokens.add(u64::from(active.answer.output_tokens));
-                    counts.prompt_tokens.add(u64::from(active.answer.prompt_tokens));
+                    first_token(counts, active);
                 }
                 if let Some(record) = &mut active.record {
                     record.head = record.head.or(Some(at));
@@ -144,6 +151,11 @@ impl Reactor {
                 let counts = self.sent_here();
                 let ended = if active.answer.capped { &counts.capped } else { &counts.stopped };
                 ended.add(1);
+                let Marks { read_ns, scheduled_ns, first_ns, last_ns } = active.marks;
+                counts.queue.add(scheduled_ns.saturating_sub(read_ns));
+                counts.prefill.add(first_ns.saturating_sub(scheduled_ns));
+                counts.decode.add(last_ns.saturating_sub(first_ns));
+                counts.whole.add(now_ns.saturating_sub(read_ns));
                 state.tally.last_done_ns = state.tally.last_done_ns.max(now_ns);
             }
             // These the serving model has counted.
@@ -156,6 +168,28 @@ impl Reactor {
         connection.output.drip = None;
         self.release(state, &mut active);
         self.log(*active);
+    }
+}
+
+/// Counts what is known of a request with its first token.
+fn first_token(counts: &Sent, active: &Active) {
+    counts.prompt_tokens.add(u64::from(active.answer.prompt_tokens));
+    counts.first.add(active.marks.first_ns.saturating_sub(active.marks.read_ns));
+    let Some(Outcome { handed, cached, asked, handoff, .. }) =
+        active.leg.as_ref().map(|leg| leg.outcome)
+    else {
+        return;
+    };
+    counts.handed_tokens.add(u64::from(handed));
+    counts.cached_tokens.add(u64::from(cached));
+    if asked {
+        counts.asked_tokens.add(u64::from(active.answer.prompt_tokens));
+    }
+    if let Some([ns, bytes]) = handoff {
+        counts.handoff.add(ns);
+        counts.handoff_ms.add(ns);
+        counts.bytes.add(bytes);
+        counts.mebibytes.add(bytes);
     }
 }
 

@@ -13,8 +13,8 @@ use crate::metrics::Figures;
 use crate::model::Admission;
 use crate::reactor::{Id, Reactor, State};
 use crate::report::Report;
-use crate::server::{Message, Place};
 use crate::serving::{Arrival, Emitted, Left, Refusal, Serving, ServingSettings};
+use crate::shared::{Message, Place};
 
 /// The serving model, and who waits for its tokens where.
 #[derive(Debug)]
@@ -128,6 +128,7 @@ impl Hall {
             kv_usage: Some(self.serving.kv_used() as f64 / kv_tokens as f64),
             preemptions: counters.preemptions,
             refused: counters.refused,
+            ..Figures::default()
         }
     }
 

@@ -52,13 +52,15 @@ pub(crate) enum Route {
     Unknown,
 }
 
-/// The two APIs that generate.
+/// The APIs that generate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Endpoint {
     /// `/v1/chat/completions`
     Chat,
     /// `/v1/completions`
     Completions,
+    /// `/generate` of SGLang, which only its servers have.
+    Native,
 }
 
 /// A request that cannot be read; the connection cannot go on after it.
@@ -162,6 +164,7 @@ fn route(method: &str, target: &str) -> Route {
     let (route, allowed) = match path {
         "/v1/chat/completions" => (Route::Generate(Endpoint::Chat), "POST"),
         "/v1/completions" => (Route::Generate(Endpoint::Completions), "POST"),
+        "/generate" => (Route::Generate(Endpoint::Native), "POST"),
         "/v1/models" => (Route::Models, "GET"),
         "/health" => (Route::Health, "GET"),
         "/version" => (Route::Version, "GET"),

@@ -8,7 +8,9 @@ use crate::document;
 use crate::fault::Fault;
 use crate::hall::Entry;
 use crate::http::{self, Endpoint, Head, Refusal, Route};
-use crate::metrics;
+use crate::legs::Flow;
+use crate::legs::leg::{Leg, Task};
+use crate::metrics::{self, Told};
 use crate::reactor::{Id, Reactor, State};
 use crate::truth::{self, Record};
 use crate::wire::Answer;
@@ -58,7 +60,7 @@ impl Reactor {
         let close = head.close;
         let end = head.head_bytes + head.body_bytes;
         match head.route {
-            Route::Generate(endpoint) => {
+            Route::Generate(endpoint) if self.has(endpoint) => {
                 let asked = Asked { id, endpoint, now_ns };
                 match self.admit(state, connection, asked, head) {
                     Ok(fault) => {
@@ -82,9 +84,9 @@ impl Reactor {
                 let shared = &self.shared;
                 let figures = figures.unwrap_or_else(|| shared.figures());
                 connection.closing |= close;
-                connection.answer(|out| {
-                    metrics::answer(out, shared.wire.model(), &figures, &shared.sent, close);
-                });
+                let (model, role) = (shared.wire.model(), shared.settings.role.as_ref());
+                let told = Told { model, role, figures, sent: &shared.sent };
+                connection.answer(|out| metrics::answer(out, &told, close));
             }
             route => {
                 connection.closing |= close;
@@ -103,6 +105,12 @@ impl Reactor {
         }
         connection.input.drain(..end);
         connection.input.shrink_to(INPUT_BYTES_KEPT_MAX);
+    }
+
+    /// Whether the server has this API.
+    fn has(&self, endpoint: Endpoint) -> bool {
+        let role = self.shared.settings.role.as_ref();
+        endpoint != Endpoint::Native || role.is_some_and(|role| role.flow == Flow::Sglang)
     }
 
     /// Lets a request into the queue, unless its fault or the serving model turns it away, and says
@@ -125,8 +133,20 @@ impl Reactor {
         if ask.stream && !head.chunked {
             return Err((400, "a stream needs HTTP/1.1".to_owned()));
         }
+        let leg = match &self.shared.stage {
+            Some(stage) => {
+                let leg = Leg::read(stage.role(), body, head.request_id.as_deref(), now_ns)
+                    .map_err(|message| (400, message))?;
+                Some(Box::new(leg))
+            }
+            None => None,
+        };
         let mut answer = self.shared.wire.answer(endpoint, &ask, settings.default_output_tokens);
         answer.created = clock::realtime_ns() / 1_000_000_000;
+        if leg.as_ref().is_some_and(|leg| leg.task == Task::Meet) {
+            // Its first token is the prefill server's last.
+            (answer.output_tokens, answer.capped) = (1, true);
+        }
         answer.close = head.close;
         let (Entry { admission, refusal }, fault) = self.enter(state, asked, &answer, ask.stream);
         answer.number = admission.number;
@@ -139,12 +159,15 @@ impl Reactor {
             body_hash: format!("{:016x}", truth::fnv1a(body)),
             in_flight: admission.in_flight,
             fault,
+            role: settings.role.as_ref().map(|role| role.role),
             ..Record::default()
         });
         let mut active = Box::new(Active::new(answer, ask.stream, head.request_id, fault, record));
         active.refusal = refusal;
+        active.marks.read_ns = now_ns;
+        active.leg = leg;
         if admission.starts {
-            active.start(&self.shared.timing, now_ns);
+            active.start(&self.shared.timing, self.shared.stage_at(self.here(asked.id)), now_ns);
         } else if settings.serving.is_some() && !active.is_turned_away() {
             active.await_tokens(&self.shared.timing);
         }

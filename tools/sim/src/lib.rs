@@ -8,6 +8,9 @@
 //! In place of laws it can follow a model of what a server can do, with limits that are known in
 //! closed form: [`serving`]. `GET /metrics` tells who is served and who waits.
 //!
+//! It can be one of the servers of a deployment where prefill and decode are apart, or the router
+//! between them: [`RoleSettings`].
+//!
 //! It can also be told to fail: [`Faults`] name what goes wrong, and how often.
 //!
 //! ```no_run
@@ -27,15 +30,18 @@ mod chunked;
 mod clock;
 mod connection;
 mod course;
+mod dcgm;
 mod delivery;
 mod document;
 mod driver;
 mod fault;
 mod faults;
 mod hall;
+mod histogram;
 mod http;
 mod intake;
 mod law;
+mod legs;
 mod metrics;
 mod model;
 mod reactor;
@@ -43,15 +49,18 @@ mod report;
 mod server;
 pub mod serving;
 mod settings;
+mod shared;
 mod socket;
 mod strike;
 mod tasks;
 mod truth;
 mod wire;
 
+pub use dcgm::DcgmSettings;
 pub use fault::{Fault, FaultError};
 pub use faults::{Faults, Rate};
 pub use law::{Law, LawError, Spread};
+pub use legs::{Fallback, Flow, Role, RoleSettings};
 pub use model::{Admission, Event, Queue, Schedule, Timing};
 pub use report::{Lateness, Report};
 pub use server::{Server, SimError};

@@ -184,6 +184,14 @@ impl Schedule {
         self.next
     }
 
+    /// The same with its first event at another time, and the others as long after it as before.
+    pub(crate) fn first_at(mut self, due_ns: u64) -> Self {
+        if let Some(next) = &mut self.next {
+            next.due_ns = due_ns;
+        }
+        self
+    }
+
     fn draw(&mut self, before_ns: u64) -> Option<Event> {
         let tokens = self.left.min(self.timing.tokens_per_event);
         if tokens == 0 {

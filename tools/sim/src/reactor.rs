@@ -14,9 +14,10 @@ use crate::active::Active;
 use crate::clock::{self, Offset};
 use crate::connection::Connection;
 use crate::hall::Dealt;
+use crate::legs::register::Ready;
 use crate::metrics::Sent;
 use crate::report::Tally;
-use crate::server::{Message, Place, Shared};
+use crate::shared::{Message, Place, Shared};
 use crate::socket;
 
 /// Bytes taken from a socket in one call.
@@ -155,6 +156,9 @@ impl Reactor {
                 record.started_ns = record.started_ns.or(started_ns);
             }
         } else if active.is_started() {
+            if let (Some(stage), Some(leg)) = (&self.shared.stage, &active.leg) {
+                stage.leave(leg, &active.answer);
+            }
             self.pass_on(state);
         } else {
             // If it is not in the queue any more its turn has come meanwhile: a message is
@@ -312,13 +316,27 @@ impl Reactor {
     }
 
     fn begin_in(&self, state: &mut State, id: Id) {
-        let now_ns = clock::monotonic_ns();
+        let (now_ns, place) = (clock::monotonic_ns(), self.here(id));
         match state.get(id).and_then(|connection| connection.active.as_mut()) {
             Some(active) => {
-                active.start(&self.shared.timing, now_ns);
+                active.start(&self.shared.timing, self.shared.stage_at(place), now_ns);
                 self.place(state, id);
             }
             None => self.pass_on(state),
+        }
+    }
+
+    /// Request `number` waited for another server, and need not any more.
+    pub(crate) fn met(&self, id: Id, number: u64, ready: Option<Ready>) {
+        let state = &mut *self.state.borrow_mut();
+        let Some(stage) = &self.shared.stage else { return };
+        let now_ns = clock::monotonic_ns();
+        // Its connection may be at its next request, or gone.
+        let active = state.get(id).and_then(|connection| connection.active.as_mut());
+        if let Some(active) = active.filter(|active| active.answer.number == number)
+            && active.meet(&self.shared.timing, stage, ready, now_ns)
+        {
+            self.place(state, id);
         }
     }
 

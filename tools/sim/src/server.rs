@@ -1,26 +1,23 @@
-//! Starting and stopping a server: its threads, and what they share.
+//! Starting and stopping a server: its threads, and what stands beside them.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use crate::connection::Cut;
+use crate::dcgm::{Exporter, Load};
 use crate::driver::Driver;
-use crate::hall::Hall;
-use crate::metrics::{Figures, Sent};
-use crate::model::{Queue, Timing};
-use crate::reactor::Id;
+use crate::legs::Role;
+use crate::legs::router::Router;
+use crate::legs::side::{Prepared, Side};
 use crate::report::{Report, Tally};
 use crate::settings::Settings;
+use crate::shared::Shared;
 use crate::socket;
 use crate::tasks;
-use crate::truth::{Sink, Writer};
-use crate::wire::Wire;
+use crate::truth::Writer;
 
 /// A running server; dropping it stops it.
 #[derive(Debug)]
@@ -30,6 +27,10 @@ pub struct Server {
     shared: Option<Arc<Shared>>,
     threads: Vec<JoinHandle<Tally>>,
     writer: Option<Writer>,
+    side: Option<Side>,
+    router: Option<Router>,
+    dcgm: Option<Exporter>,
+    side_port: Option<u16>,
     driver: &'static str,
 }
 
@@ -82,52 +83,6 @@ pub enum SimError {
     Thread(#[source] io::Error),
 }
 
-/// What the threads of a server share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) settings: Settings,
-    pub(crate) wire: Wire,
-    pub(crate) timing: Timing,
-    pub(crate) cut: Cut,
-    /// Whether any time lies between output events.
-    pub(crate) has_gaps: bool,
-    pub(crate) truth: Option<Sink>,
-    pub(crate) mailboxes: Vec<Mailbox>,
-    /// What each thread has sent.
-    pub(crate) sent: Vec<Sent>,
-    /// When the serving model's step ends; `u64::MAX` without one.
-    pub(crate) step_ends_ns: AtomicU64,
-    /// Who is served and who waits without a serving model.
-    queue: Mutex<Queue<Place>>,
-    hall: Option<Mutex<Hall>>,
-    stopping: AtomicBool,
-}
-
-/// Where a request is: its thread and its connection.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
-    pub(crate) thread: usize,
-    pub(crate) id: Id,
-}
-
-/// What one thread tells another.
-#[derive(Debug)]
-pub(crate) enum Message {
-    /// Serve this new connection.
-    Adopt(OwnedFd),
-    /// It is this request's turn.
-    Begin(Id),
-    /// The serving model has tokens for requests of yours.
-    Dealt,
-}
-
-/// Messages for one thread, and the event that says there are some.
-#[derive(Debug)]
-pub(crate) struct Mailbox {
-    messages: Mutex<Vec<Message>>,
-    event: OwnedFd,
-}
-
 impl Server {
     /// Starts a server; when it returns, connections are accepted.
     ///
@@ -139,6 +94,13 @@ impl Server {
         }
         raise_descriptor_limit();
         let (listener, address, socket) = listen(settings)?;
+        let role = settings.role.as_ref();
+        let prepared = Prepared::new(role).map_err(|source| SimError::Listen {
+            port: role.map_or(0, |role| role.side_port),
+            source,
+        })?;
+        let is_prefill = role.is_some_and(|role| role.role == Role::Prefill);
+        let side_port = is_prefill.then_some(prepared.port);
         let (writer, sink) = match &settings.truth {
             Some(path) => {
                 let (writer, sink) = Writer::start(path, &settings.cpus).map_err(|source| {
@@ -148,11 +110,29 @@ impl Server {
             }
             None => (None, None),
         };
-        let shared = Arc::new(Shared::new(settings, sink).map_err(SimError::Thread)?);
-        let mut server =
-            Self { address, socket, shared: Some(shared), threads: Vec::new(), writer, driver: "" };
+        let shared = Arc::new(Shared::new(settings, sink, &prepared).map_err(SimError::Thread)?);
+        let mut server = Self {
+            address,
+            socket,
+            shared: Some(shared),
+            threads: Vec::new(),
+            writer,
+            side: None,
+            router: None,
+            dcgm: None,
+            side_port,
+            driver: "",
+        };
+        if let Some(role) = role.filter(|role| role.role == Role::Router) {
+            let sink = server.shared.take().and_then(|shared| shared.truth.clone());
+            let router = Router::start(listener, settings, role, sink);
+            let router = router.map_err(SimError::Thread)?;
+            server.dcgm = exporter(settings, || router.load())?;
+            server.router = Some(router);
+            return Ok(server);
+        }
         // On an error the half-started server is dropped, which stops its threads.
-        server.start_threads(settings, listener)?;
+        server.start_threads(settings, listener, prepared)?;
         Ok(server)
     }
 
@@ -160,8 +140,12 @@ impl Server {
         &mut self,
         settings: &Settings,
         listener: TcpListener,
+        prepared: Prepared,
     ) -> Result<(), SimError> {
         let Some(shared) = &self.shared else { return Ok(()) };
+        let load = Arc::clone(shared);
+        self.dcgm = exporter(settings, || Box::new(move || load.load()))?;
+        self.side = Some(prepared.start(shared).map_err(SimError::Thread)?);
         let (ready, started) = mpsc::channel();
         let mut listener = Some(listener);
         for index in 0..shared.mailboxes.len() {
@@ -187,6 +171,18 @@ impl Server {
         self.address
     }
 
+    /// Where the stand-in for DCGM's exporter listens, if there is one.
+    #[must_use]
+    pub fn dcgm_address(&self) -> Option<SocketAddr> {
+        self.dcgm.as_ref().map(Exporter::address)
+    }
+
+    /// Where decode servers meet a prefill server, if it is one.
+    #[must_use]
+    pub fn side_port(&self) -> Option<u16> {
+        self.side_port
+    }
+
     /// The unix socket where it listens, if it is one.
     #[must_use]
     pub fn unix(&self) -> Option<&Path> {
@@ -199,8 +195,17 @@ impl Server {
     }
 
     fn end(&mut self) -> Report {
+        // It holds what it looks at.
+        drop(self.dcgm.take());
+        if let Some(router) = self.router.take() {
+            let mut report = router.end();
+            self.finish(&mut report);
+            return report;
+        }
         let Some(shared) = self.shared.take() else { return Report::default() };
         shared.stop();
+        // Its threads hold what the threads that serve share.
+        drop(self.side.take());
         let mut tally = Tally::new();
         tally.expect(&shared.settings.faults);
         for thread in self.threads.drain(..) {
@@ -214,11 +219,27 @@ impl Server {
         report.driver = self.driver.to_owned();
         // The writer ends when the last sink is gone, and this holds it.
         drop(shared);
+        self.finish(&mut report);
+        report
+    }
+
+    /// Waits for the truth log; nobody holds a sink of it any more.
+    fn finish(&mut self, report: &mut Report) {
         if let Some(writer) = self.writer.take() {
             (report.truth_dropped, report.truth_error) = writer.finish();
         }
-        report
     }
+}
+
+/// The stand-in for DCGM's exporter, if there is to be one.
+fn exporter(
+    settings: &Settings,
+    load: impl FnOnce() -> Load,
+) -> Result<Option<Exporter>, SimError> {
+    let Some(dcgm) = &settings.dcgm else { return Ok(None) };
+    let port = dcgm.port;
+    let exporter = Exporter::start(dcgm, load());
+    Ok(Some(exporter.map_err(|source| SimError::Listen { port, source })?))
 }
 
 /// A unix socket of ours, removed when it is dropped.
@@ -289,95 +310,6 @@ fn run(
             let _ = ready.send(Err(SimError::Thread(error)));
             Tally::new()
         }
-    }
-}
-
-impl Shared {
-    fn new(settings: &Settings, truth: Option<Sink>) -> io::Result<Self> {
-        let threads = settings.cpus.len().max(1);
-        Ok(Self {
-            wire: Wire::new(settings),
-            timing: Timing::new(settings),
-            cut: Cut { batch: settings.batch(), head_early: settings.head_early },
-            has_gaps: settings.has_gaps(),
-            sent: (0..threads).map(|_| Sent::default()).collect(),
-            step_ends_ns: AtomicU64::new(u64::MAX),
-            hall: settings.serving.as_ref().map(|serving| Mutex::new(Hall::new(serving, threads))),
-            truth,
-            mailboxes: (0..threads).map(|_| Mailbox::new()).collect::<io::Result<_>>()?,
-            queue: Mutex::new(Queue::new(settings.max_concurrent)),
-            stopping: AtomicBool::new(false),
-            settings: settings.clone(),
-        })
-    }
-
-    /// Who is served and who waits. Held for moments only, at a request's two ends.
-    pub(crate) fn queue(&self) -> MutexGuard<'_, Queue<Place>> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The serving model, if there is one. Held for moments only: at a request's two ends, and at
-    /// the end of a step.
-    pub(crate) fn hall(&self) -> Option<MutexGuard<'_, Hall>> {
-        self.hall.as_ref().map(|hall| hall.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Who is served and who waits without a serving model.
-    pub(crate) fn figures(&self) -> Figures {
-        let (running, waiting) = self.queue().lengths();
-        Figures { running, waiting, ..Figures::default() }
-    }
-
-    fn report(&self, report: &mut Report) {
-        if let Some(hall) = self.hall() {
-            hall.report(report);
-            return;
-        }
-        let queue = self.queue();
-        report.requests = queue.arrived();
-        (report.peak_in_flight, report.peak_waiting) = queue.peaks();
-    }
-
-    /// Counts a record that is missing in the truth log.
-    pub(crate) fn drop_record(&self) {
-        if let Some(sink) = &self.truth {
-            sink.drop_one();
-        }
-    }
-
-    /// Whether the threads are to end.
-    pub(crate) fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::Acquire)
-    }
-
-    fn stop(&self) {
-        self.stopping.store(true, Ordering::Release);
-        for mailbox in &self.mailboxes {
-            socket::raise(mailbox.event.as_raw_fd());
-        }
-    }
-}
-
-impl Mailbox {
-    fn new() -> io::Result<Self> {
-        Ok(Self { messages: Mutex::new(Vec::new()), event: socket::event(0)? })
-    }
-
-    /// Leaves a message and wakes the thread.
-    pub(crate) fn post(&self, message: Message) {
-        self.messages.lock().unwrap_or_else(PoisonError::into_inner).push(message);
-        socket::raise(self.event.as_raw_fd());
-    }
-
-    /// All messages left so far.
-    pub(crate) fn take(&self) -> Vec<Message> {
-        socket::lower(self.event.as_raw_fd());
-        std::mem::take(&mut *self.messages.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Another handle to its event, to wait on.
-    pub(crate) fn event(&self) -> io::Result<OwnedFd> {
-        self.event.try_clone()
     }
 }
 

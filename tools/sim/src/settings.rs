@@ -4,8 +4,10 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::dcgm::DcgmSettings;
 use crate::faults::Faults;
 use crate::law::Law;
+use crate::legs::{Role, RoleSettings};
 use crate::serving::ServingSettings;
 
 /// The settings of a simulated server. `Settings::default()` answers at once and without limits.
@@ -55,6 +57,10 @@ pub struct Settings {
     /// What goes wrong on purpose, and how often. Which requests it meets depends on the seed and
     /// the request's number alone; the others keep their times.
     pub faults: Faults,
+    /// Which part it plays where prefill and decode are apart; `None`: it is a server of its own.
+    pub role: Option<RoleSettings>,
+    /// A stand-in for NVIDIA's DCGM exporter beside it.
+    pub dcgm: Option<DcgmSettings>,
     /// Where to write the truth log, one JSON object a line (see [`crate::Record`]).
     pub truth: Option<PathBuf>,
 }
@@ -93,6 +99,8 @@ impl Default for Settings {
             word: " hello".to_owned(),
             seed: 1,
             faults: Faults::default(),
+            role: None,
+            dcgm: None,
             truth: None,
         }
     }
@@ -116,7 +124,26 @@ impl Settings {
         if self.word.is_empty() {
             return Some("word is empty; an output event must carry text".to_owned());
         }
+        if let Some(fault) = self.dcgm.as_ref().and_then(DcgmSettings::fault) {
+            return Some(format!("dcgm: {fault}"));
+        }
+        if let Some(fault) = self.role.as_ref().and_then(|role| self.role_fault(role)) {
+            return Some(fault);
+        }
         self.serving.as_ref().and_then(|serving| self.serving_fault(serving))
+    }
+
+    fn role_fault(&self, role: &RoleSettings) -> Option<String> {
+        if self.serving.is_some() {
+            let both = "role and serving are given, but a role has times by laws; leave out one";
+            return Some(both.to_owned());
+        }
+        if role.role == Role::Router && (self.unix.is_some() || !self.faults.is_empty()) {
+            let none = "a router has no faults of its own, and listens on a port; leave out unix \
+                and faults";
+            return Some(format!("role: {none}"));
+        }
+        role.fault().map(|fault| format!("role: {fault}"))
     }
 
     fn serving_fault(&self, serving: &ServingSettings) -> Option<String> {

@@ -123,7 +123,8 @@ impl Active {
 
     /// Renders an answer in one piece, or what is left of it.
     pub(crate) fn gather_whole(&mut self, wire: &Wire, out: &mut Output) {
-        let mut body = wire.body(&self.answer);
+        let object = self.leg.as_ref().and_then(|leg| leg.object.as_deref());
+        let mut body = wire.body(&self.answer, object);
         let mut unit = Unit::Tail;
         match self.fault {
             Some(Fault::Malformed { .. }) => body.truncate(body.len() / 2),

@@ -18,7 +18,7 @@ use crate::driver::{Turn, contain, pollable};
 use crate::fault::Fault;
 use crate::reactor::{Id, Reactor, Reading, Step};
 use crate::report::Tally;
-use crate::server::{Message, Shared};
+use crate::shared::{Message, Shared};
 use crate::socket;
 
 /// So close to the due time nothing else is looked at any more.
@@ -261,6 +261,7 @@ async fn watch(reactor: Rc<Reactor>, event: TcpStream, index: usize) {
                 Message::Adopt(fd) => adopt(&reactor, fd),
                 Message::Begin(id) => reactor.begin(id),
                 Message::Dealt => reactor.fetch(),
+                Message::Met { id, number, ready } => reactor.met(id, number, ready),
             }
         }
     }

@@ -12,6 +12,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
+use crate::legs::{Fallback, Role};
 use crate::socket;
 
 /// Records that may wait to be written.
@@ -61,6 +62,28 @@ pub struct Record {
     /// Whether all of it was sent; false if a fault broke it off or replaced it, or the serving
     /// model refused it: then it has a tail, and neither a start nor a fault.
     pub complete: bool,
+    /// Which part the server plays where prefill and decode are apart; null elsewhere. All that
+    /// follows is null where it means nothing.
+    #[serde(default)]
+    pub role: Option<Role>,
+    /// Why the prompt was computed again on the decode server, or will be.
+    #[serde(default)]
+    pub fallback: Option<Fallback>,
+    /// When the hand-off of the KV cache began and ended, by its draw.
+    #[serde(default)]
+    pub handoff_ns: Option<[u64; 2]>,
+    /// Bytes of the KV cache that is handed over.
+    #[serde(default)]
+    pub handoff_bytes: Option<u64>,
+    /// When the prompt was computed, by its draw.
+    #[serde(default)]
+    pub prefill_done_ns: Option<u64>,
+    /// Prompt tokens that the decode server did not have to compute.
+    #[serde(default)]
+    pub cached_tokens: Option<u32>,
+    /// When a router began and ended to think, by its draw.
+    #[serde(default)]
+    pub delay_ns: Option<[u64; 2]>,
 }
 
 impl Record {

@@ -48,6 +48,8 @@ pub(crate) struct Answer {
     pub(crate) role: bool,
     /// Whether a stream ends with `[DONE]`.
     pub(crate) done: bool,
+    /// Prompt tokens that a cache had, where usage tells of them.
+    pub(crate) cached: Option<u32>,
 }
 
 impl Wire {
@@ -82,10 +84,12 @@ impl Wire {
             capped: ask.max_tokens.is_some(),
             close: false,
             usage,
-            continuous: usage && ask.continuous_usage,
+            // SGLang's own events carry all of the answer so far, so no two are alike.
+            continuous: usage && ask.continuous_usage || endpoint == Endpoint::Native,
             usage_factor: 1,
             role: self.role && endpoint == Endpoint::Chat,
             done: true,
+            cached: None,
         }
     }
 
@@ -108,16 +112,24 @@ impl Wire {
 
     /// One output event with `tokens` tokens, `so_far` with it.
     pub(crate) fn output(&self, out: &mut Vec<u8>, answer: &Answer, tokens: u32, so_far: u32) {
+        if answer.endpoint == Endpoint::Native {
+            chunk(out, |out| {
+                out.extend_from_slice(b"data: ");
+                self.native(out, answer, so_far.max(tokens));
+                out.extend_from_slice(b"\n\n");
+            });
+            return;
+        }
         chunk(out, |out| {
             self.opening(out, answer);
             out.extend_from_slice(match answer.endpoint {
                 Endpoint::Chat => br#"{"index":0,"delta":{"content":""#.as_slice(),
-                Endpoint::Completions => br#"{"index":0,"text":""#,
+                _ => br#"{"index":0,"text":""#,
             });
             self.words(out, tokens);
             out.extend_from_slice(match answer.endpoint {
                 Endpoint::Chat => br#""},"logprobs":null,"finish_reason":null}]"#.as_slice(),
-                Endpoint::Completions => br#"","logprobs":null,"finish_reason":null}]"#,
+                _ => br#"","logprobs":null,"finish_reason":null}]"#,
             });
             self.closing(out, answer, so_far);
         });
@@ -133,20 +145,16 @@ impl Wire {
 
     /// All that follows the last output event: finish, usage, `[DONE]`, the last chunk.
     pub(crate) fn tail(&self, out: &mut Vec<u8>, answer: &Answer) {
-        chunk(out, |out| {
-            self.opening(out, answer);
-            out.extend_from_slice(match answer.endpoint {
-                Endpoint::Chat => br#"{"index":0,"delta":{},"#.as_slice(),
-                Endpoint::Completions => br#"{"index":0,"text":"","#,
-            });
-            put(out, format_args!(r#""logprobs":null,"finish_reason":"{}"}}]"#, finish(answer)));
-            self.closing(out, answer, answer.output_tokens);
-        });
-        if answer.usage {
+        // The last of SGLang's own events says that it is.
+        let says_so = answer.endpoint == Endpoint::Native;
+        if !says_so {
+            self.finish_event(out, answer);
+        }
+        if answer.usage && !says_so {
             chunk(out, |out| {
                 self.opening(out, answer);
                 out.push(b']');
-                put_usage(out, answer, answer.output_tokens);
+                put_usage(out, answer, answer.output_tokens, answer.cached);
                 out.extend_from_slice(b"}\n\n");
             });
         }
@@ -156,23 +164,67 @@ impl Wire {
         out.extend_from_slice(LAST_CHUNK);
     }
 
-    /// The body of an answer in one piece.
-    pub(crate) fn body(&self, answer: &Answer) -> Vec<u8> {
+    fn finish_event(&self, out: &mut Vec<u8>, answer: &Answer) {
+        chunk(out, |out| {
+            self.opening(out, answer);
+            out.extend_from_slice(match answer.endpoint {
+                Endpoint::Chat => br#"{"index":0,"delta":{},"#.as_slice(),
+                _ => br#"{"index":0,"text":"","#,
+            });
+            put(out, format_args!(r#""logprobs":null,"finish_reason":"{}"}}]"#, finish(answer)));
+            self.closing(out, answer, answer.output_tokens);
+        });
+    }
+
+    /// All of an answer so far, as SGLang has it.
+    fn native(&self, out: &mut Vec<u8>, answer: &Answer, so_far: u32) {
+        out.extend_from_slice(br#"{"text":""#);
+        self.words(out, so_far);
+        out.extend_from_slice(br#"","output_ids":["#);
+        for token in 0..so_far {
+            let comma = if token == 0 { "" } else { "," };
+            put(out, format_args!("{comma}{}", 1_000 + token % 1_000));
+        }
+        let (number, prompt) = (answer.number, answer.prompt_tokens);
+        put(out, format_args!(r#"],"meta_info":{{"id":"{number:032x}","finish_reason":"#));
+        if so_far < answer.output_tokens {
+            out.extend_from_slice(b"null");
+        } else if answer.capped {
+            put(out, format_args!(r#"{{"type":"length","length":{so_far}}}"#));
+        } else {
+            out.extend_from_slice(br#"{"type":"stop","matched":2}"#);
+        }
+        let told = u64::from(so_far) * u64::from(answer.usage_factor);
+        let cached = answer.cached.unwrap_or(0);
+        put(out, format_args!(r#","prompt_tokens":{prompt},"completion_tokens":{told},"#));
+        put(out, format_args!(r#""cached_tokens":{cached}}}}}"#));
+    }
+
+    /// The body of an answer in one piece, with a hand-off object if there is one.
+    pub(crate) fn body(&self, answer: &Answer, object: Option<&[u8]>) -> Vec<u8> {
         let mut body = Vec::new();
+        if answer.endpoint == Endpoint::Native {
+            self.native(&mut body, answer, answer.output_tokens);
+            return body;
+        }
         self.identity(&mut body, answer, "chat.completion");
         body.extend_from_slice(br#"{"index":0,"#);
         body.extend_from_slice(match answer.endpoint {
             Endpoint::Chat => br#""message":{"role":"assistant","content":""#.as_slice(),
-            Endpoint::Completions => br#""text":""#,
+            _ => br#""text":""#,
         });
         self.words(&mut body, answer.output_tokens);
         body.extend_from_slice(match answer.endpoint {
             Endpoint::Chat => br#""},"#.as_slice(),
-            Endpoint::Completions => br#"","#,
+            _ => br#"","#,
         });
         put(&mut body, format_args!(r#""logprobs":null,"finish_reason":"{}"}}]"#, finish(answer)));
         if answer.usage {
-            put_usage(&mut body, answer, answer.output_tokens);
+            put_usage(&mut body, answer, answer.output_tokens, answer.cached);
+        }
+        if let Some(object) = object {
+            body.extend_from_slice(br#","kv_transfer_params":"#);
+            body.extend_from_slice(object);
         }
         body.push(b'}');
         body
@@ -196,7 +248,7 @@ impl Wire {
     fn identity(&self, out: &mut Vec<u8>, answer: &Answer, chat_object: &str) {
         let (prefix, object) = match answer.endpoint {
             Endpoint::Chat => ("chatcmpl", chat_object),
-            Endpoint::Completions => ("cmpl", "text_completion"),
+            _ => ("cmpl", "text_completion"),
         };
         let (number, created) = (answer.number, answer.created);
         put(out, format_args!(r#"{{"id":"{prefix}-{number:010}","object":"{object}","#));
@@ -205,7 +257,7 @@ impl Wire {
 
     fn closing(&self, out: &mut Vec<u8>, answer: &Answer, so_far: u32) {
         if answer.continuous {
-            put_usage(out, answer, so_far);
+            put_usage(out, answer, so_far, None);
         }
         out.extend_from_slice(b"}\n\n");
     }
@@ -234,12 +286,16 @@ pub(crate) fn ping(out: &mut Vec<u8>) {
     chunk(out, |out| out.extend_from_slice(b": ping\n\n"));
 }
 
-fn put_usage(out: &mut Vec<u8>, answer: &Answer, output: u32) {
+fn put_usage(out: &mut Vec<u8>, answer: &Answer, output: u32, cached: Option<u32>) {
     let prompt = answer.prompt_tokens;
     let output = u64::from(output) * u64::from(answer.usage_factor);
     let total = u64::from(prompt) + output;
     put(out, format_args!(r#","usage":{{"prompt_tokens":{prompt},"completion_tokens":{output},"#));
-    put(out, format_args!(r#""total_tokens":{total}}}"#));
+    put(out, format_args!(r#""total_tokens":{total}"#));
+    if let Some(cached) = cached {
+        put(out, format_args!(r#","prompt_tokens_details":{{"cached_tokens":{cached}}}"#));
+    }
+    out.push(b'}');
 }
 
 fn finish(answer: &Answer) -> &'static str {
@@ -280,6 +336,7 @@ mod tests {
             usage_factor: 1,
             role: true,
             done: true,
+            cached: None,
         }
     }
 

@@ -3,7 +3,13 @@
 #[cfg(test)]
 mod client;
 #[cfg(test)]
+mod dcgm;
+#[cfg(test)]
 mod faults;
+#[cfg(test)]
+mod legs;
+#[cfg(test)]
+mod routed;
 #[cfg(test)]
 mod serve;
 #[cfg(test)]
