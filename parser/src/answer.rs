@@ -8,6 +8,7 @@ use crate::event::{Event, Output};
 use crate::head::{ContentKind, Framing, Head};
 use crate::ndjson::Ndjson;
 use crate::sse::{Lies, Sse};
+use crate::times::ServerTimes;
 use crate::{Error, Step};
 
 /// What to expect of the responses on a connection.
@@ -259,6 +260,18 @@ impl Answer {
             (Mode::Lines, _) => over && self.events == 0 && !self.collected.trim_ascii().is_empty(),
             _ => true,
         }
+    }
+
+    /// What the server said of its own work on this request: in the answer's data, else in its head.
+    pub fn server_times(&self) -> Option<ServerTimes> {
+        let told = self.decoder.server_times();
+        let head = self.head.times.as_ref().map(|head| &head.times);
+        [Some(told), head].into_iter().flatten().find(|times| times.is_known()).copied()
+    }
+
+    /// Times by the names that the server gave them in its head.
+    pub fn named_times(&self) -> &[(String, u64)] {
+        self.head.times.as_ref().map_or(&[], |head| &head.named)
     }
 
     /// The body is coded (gzip and the like) and was not read.

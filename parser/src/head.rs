@@ -1,10 +1,13 @@
 //! The response head: status, framing, reuse, and the few headers that decide how to read the body.
 
+pub(crate) mod timing;
+
 use std::mem::MaybeUninit;
 
 use httparse::{Header, ParserConfig, Response};
 
 use crate::{Error, ErrorKind, Step};
+pub use timing::HeadTimes;
 
 /// How the end of a body is found (RFC 9112 §6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,6 +71,8 @@ pub struct Head {
     pub retry_after: Option<u64>,
     /// Location, as sent.
     pub location: Option<String>,
+    /// How long things took, by the server's word; nothing if no field tells it.
+    pub times: Option<Box<HeadTimes>>,
 }
 
 impl Head {
@@ -94,6 +99,7 @@ impl Default for Head {
             encoded: false,
             retry_after: None,
             location: None,
+            times: None,
         }
     }
 }
@@ -162,6 +168,7 @@ struct Seen {
     content: Option<ContentKind>,
     retry_after: Option<u64>,
     location: Option<String>,
+    times: Option<Box<HeadTimes>>,
 }
 
 fn judge(response: &Response<'_, '_>) -> Result<Head, Error> {
@@ -188,6 +195,9 @@ fn judge(response: &Response<'_, '_>) -> Result<Head, Error> {
     } else {
         None
     };
+    if let (Some(times), Some(ContentKind::EventStream)) = (&mut seen.times, seen.content) {
+        times.of_stream();
+    }
     Ok(Head {
         status,
         framing,
@@ -197,6 +207,7 @@ fn judge(response: &Response<'_, '_>) -> Result<Head, Error> {
         encoded: seen.content_coded || seen.transfer_coded,
         retry_after: seen.retry_after,
         location: seen.location,
+        times: seen.times,
     })
 }
 
@@ -234,6 +245,8 @@ impl Seen {
             self.retry_after = number(value.trim_ascii());
         } else if is("location") {
             self.location = Some(String::from_utf8_lossy(value.trim_ascii()).into_owned());
+        } else {
+            timing::take(&mut self.times, field.name, value);
         }
     }
 

@@ -62,6 +62,7 @@ pub mod ndjson;
 mod scan;
 mod shape;
 pub mod sse;
+pub mod times;
 
 pub use error::{Error, ErrorKind};
 

@@ -2,7 +2,9 @@
 
 use super::{Answer, Found, Mode, Phase, Signal};
 use crate::body::{Body, Part};
-use crate::event::{Event, Note};
+use crate::dialect::server_times::late_server_timing;
+use crate::event::{Event, Note, unescape};
+use crate::head::timing::take_server_timing;
 use crate::head::{self, ContentKind, Head};
 use crate::sse::{Lies, Message};
 use crate::{Error, ErrorKind, Step};
@@ -96,9 +98,11 @@ impl Answer {
     #[inline]
     pub(super) fn signal<'a>(&'a mut self, found: Found, bytes: &'a [u8]) -> Signal<'a> {
         match found {
-            Found::Event(_) | Found::LastEvent if self.done => {
+            Found::Event(lies) if self.done => {
+                self.note_late(lies, bytes);
                 Signal::Event(Event::Note(Note::Empty))
             }
+            Found::LastEvent if self.done => Signal::Event(Event::Note(Note::Empty)),
             Found::Event(lies) => Signal::Event(self.event(lies, bytes, false)),
             Found::LastEvent => Signal::Event(self.event(Lies::Here, &[], true)),
             Found::Document => {
@@ -116,6 +120,20 @@ impl Answer {
             Found::Interim => Signal::Interim,
             Found::Head => Signal::Head(&self.head),
             Found::End => Signal::End,
+        }
+    }
+
+    /// An event after the last one: TensorRT-LLM tells there what it could not tell in its head.
+    #[cold]
+    fn note_late(&mut self, lies: Lies, bytes: &[u8]) {
+        if self.mode != Mode::Events {
+            return;
+        }
+        let message = self.sse.message(lies, bytes);
+        if message.name == LATE_TIMES {
+            let told = std::str::from_utf8(message.data).map(late_server_timing);
+            let told = unescape(told.unwrap_or_default());
+            take_server_timing(&mut self.head.times, &told);
         }
     }
 
@@ -239,6 +257,9 @@ impl Answer {
         }
     }
 }
+
+/// The name of an event that comes after the end of a stream.
+const LATE_TIMES: &[u8] = b"trtllm.perf_metrics";
 
 /// Is it output, and is it an error?
 #[inline]

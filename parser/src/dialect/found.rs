@@ -2,6 +2,7 @@
 
 use crate::event::{Fault, Finish, OutputKind, Usage};
 use crate::shape::Spots;
+use crate::times::ServerTimes;
 
 /// What one JSON text holds.
 #[derive(Default)]
@@ -9,6 +10,8 @@ pub(super) struct Found<'a> {
     pub(super) choice: Choice<'a>,
     pub(super) usage: Option<Usage>,
     pub(super) fault: Option<Fault<'a>>,
+    /// What the server says of its own work.
+    pub(super) times: ServerTimes,
     /// It is the dialect's terminal event: nothing of the answer follows.
     pub(super) done: bool,
     /// What it is where it holds nothing of these.

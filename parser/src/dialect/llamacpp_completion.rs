@@ -6,6 +6,7 @@ use super::found::Found;
 use super::lenient::{Fill, Take, count, raw, raw_string};
 use super::native::{self, Ids, is_true, number};
 use super::openai;
+use super::server_times;
 use crate::event::{Fault, Finish, OutputKind, Usage};
 use crate::shape::{Count, Spots};
 
@@ -65,6 +66,7 @@ impl<'a> From<Answer<'a>> for Found<'a> {
         found.choice.push(OutputKind::Content, from.content);
         found.choice.tokens = from.tokens.count;
         found.choice.finish = from.stop.then(|| from.finish());
+        found.times = from.timings.as_ref().map(|timings| timings.times.0).unwrap_or_default();
         // Before the first token there are counts as well, but they are a note.
         if !from.progress {
             found.usage = from.usage().known();
@@ -108,6 +110,7 @@ struct Timings {
     cached: Option<u64>,
     /// Tokens of the prompt that were not in the cache.
     prompt: Option<u64>,
+    times: server_times::Timings,
 }
 
 impl<'de> Take<'de> for Timings {
@@ -115,7 +118,7 @@ impl<'de> Take<'de> for Timings {
         match name {
             "cache_n" => self.cached = number(map)?,
             "prompt_n" => self.prompt = number(map)?,
-            _ => ().field(name, map)?,
+            _ => self.times.member(name, map)?,
         }
         Ok(())
     }

@@ -18,6 +18,7 @@ mod openai_responses;
 mod past;
 mod pointer;
 mod reading;
+pub(crate) mod server_times;
 mod sglang_generate;
 mod so_far;
 mod template;

@@ -52,6 +52,7 @@ fn together<'a>(mut all: Found<'a>, one: Found<'a>) -> Found<'a> {
         (Some(all), Some(one)) => Some(sum(all, one)),
         (all, one) => all.or(one),
     };
+    all.times.take(&one.times);
     all.fault = all.fault.or(one.fault);
     all.done |= one.done;
     all.spots = one.spots;

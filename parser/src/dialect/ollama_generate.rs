@@ -6,8 +6,10 @@ use super::found::{Choice, Found, Pieces};
 use super::lenient::{Fill, Take, inside, lenient, raw, raw_string};
 use super::native::{self, finish, is_true, number};
 use super::openai;
+use super::server_times;
 use crate::event::{Fault, Finish, OutputKind, Usage};
 use crate::shape::Spots;
+use crate::times::ServerTimes;
 
 pub(super) fn decode(json: &str) -> Result<Found<'_>, serde_json::Error> {
     native::read::<Answer<'_>>(json)
@@ -63,6 +65,7 @@ pub(super) struct Outer<'a> {
     finish: Option<Finish>,
     usage: Usage,
     error: Option<Fault<'a>>,
+    times: ServerTimes,
     created_at: &'a str,
 }
 
@@ -75,7 +78,7 @@ impl<'de> Take<'de> for Outer<'de> {
             "eval_count" => self.usage.output_tokens = number(map)?,
             "error" => self.error = openai::fault(raw(map)?),
             "created_at" => self.created_at = raw(map)?,
-            _ => ().field(name, map)?,
+            _ => server_times::ollama(&mut self.times, name, map)?,
         }
         Ok(())
     }
@@ -88,6 +91,7 @@ impl<'a> Outer<'a> {
             choice,
             usage: self.usage.known(),
             fault: self.error,
+            times: self.times,
             done: self.done,
             spots: Spots { idle: [self.created_at, "", ""], ..Spots::default() },
             ..Found::default()

@@ -7,8 +7,10 @@ use serde::de::{MapAccess, SeqAccess};
 
 use super::found::{Choice, Found};
 use super::lenient::{Fill, Length, Take, count, fill, inside, lenient, raw, raw_string};
+use super::server_times;
 use crate::event::{Fault, Finish, Usage, unescape};
 use crate::shape::{Count, Spots};
+use crate::times::ServerTimes;
 
 /// Reads `json`, whose choices are of the form `C`.
 pub(super) fn read<'a, C: Take<'a> + Into<Choice<'a>>>(
@@ -19,7 +21,8 @@ pub(super) fn read<'a, C: Take<'a> + Into<Choice<'a>>>(
     let fault = outer.error.or(flat_fault(outer.object, outer.message, outer.code));
     let spots = Spots { idle: outer.idle, counts: outer.counts.written };
     let usage = outer.counts.usage();
-    Ok(Found { choice: outer.choices.all, usage, fault, spots, ..Found::default() })
+    let (choice, times) = (outer.choices.all, outer.times);
+    Ok(Found { choice, usage, fault, times, spots, ..Found::default() })
 }
 
 /// The outermost object.
@@ -30,6 +33,7 @@ struct Outer<'a, C> {
     object: &'a str,
     message: &'a str,
     code: &'a str,
+    times: ServerTimes,
     /// Fields that mean nothing and differ between responses, or between all events.
     idle: [&'a str; 3],
 }
@@ -37,8 +41,8 @@ struct Outer<'a, C> {
 impl<C> Default for Outer<'_, C> {
     fn default() -> Self {
         let (choices, counts) = (Choices::default(), Counts::default());
-        let (object, message, code, idle) = Default::default();
-        Self { choices, counts, error: None, object, message, code, idle }
+        let (object, message, code, times, idle) = Default::default();
+        Self { choices, counts, error: None, object, message, code, times, idle }
     }
 }
 
@@ -54,7 +58,7 @@ impl<'de, C: Take<'de> + Into<Choice<'de>>> Take<'de> for Outer<'de, C> {
             "id" => self.idle[0] = raw(map)?,
             "created" => self.idle[1] = raw(map)?,
             "obfuscation" => self.idle[2] = raw(map)?,
-            _ => ().field(name, map)?,
+            _ => server_times::outer(&mut self.times, name, map)?,
         }
         Ok(())
     }

@@ -5,8 +5,10 @@ use serde::de::{MapAccess, SeqAccess};
 use super::found::{Choice, Found};
 use super::lenient::{Fill, Take, count, fill, inside, lenient, raw, raw_string};
 use super::openai::{Details, code, fault, flat_fault};
+use super::server_times;
 use crate::event::{Fault, Finish, OutputKind, Usage, unescape};
 use crate::shape::Spots;
+use crate::times::ServerTimes;
 
 /// An event. Its name says its type where its data does not.
 pub(super) fn decode<'a>(name: &'a [u8], json: &'a str) -> Result<Found<'a>, serde_json::Error> {
@@ -14,7 +16,8 @@ pub(super) fn decode<'a>(name: &'a [u8], json: &'a str) -> Result<Found<'a>, ser
     fill(json, &mut outer)?;
     let named = outer.kind.is_empty();
     let kind = if named { std::str::from_utf8(name).unwrap_or_default() } else { outer.kind };
-    let mut found = Found { fault: fault(outer.error), ..Found::default() };
+    let (fault, times) = (fault(outer.error), outer.times);
+    let mut found = Found { fault, times, ..Found::default() };
     // Any other event comes once, and repeats what the deltas said.
     found.single = named || !kind.ends_with(".delta");
     found.spots = Spots { idle: outer.idle, ..Spots::default() };
@@ -64,7 +67,8 @@ pub(super) fn document(json: &str) -> Result<Found<'_>, serde_json::Error> {
     let (usage, fault) = (response.counts.usage(), response.fault());
     let finish = response.finish(response.output.calls);
     let choice = Choice { finish, ..response.output.choice };
-    Ok(Found { choice, usage, fault, ..Found::default() })
+    let times = response.times;
+    Ok(Found { choice, usage, fault, times, ..Found::default() })
 }
 
 #[derive(Default)]
@@ -77,6 +81,7 @@ struct Outer<'a> {
     error: &'a str,
     message: &'a str,
     code: &'a str,
+    times: ServerTimes,
     idle: [&'a str; 3],
 }
 
@@ -94,7 +99,7 @@ impl<'de> Take<'de> for Outer<'de> {
             "sequence_number" => self.idle[0] = raw(map)?,
             "item_id" => self.idle[1] = raw(map)?,
             "obfuscation" => self.idle[2] = raw(map)?,
-            _ => ().field(name, map)?,
+            _ => server_times::outer(&mut self.times, name, map)?,
         }
         Ok(())
     }
@@ -111,6 +116,7 @@ struct Response<'a, O> {
     object: &'a str,
     message: &'a str,
     code: &'a str,
+    times: ServerTimes,
 }
 
 impl<'a> Response<'a, Calls> {
@@ -123,6 +129,7 @@ impl<'a> Response<'a, Calls> {
         }
         found.choice.finish = self.finish(self.output.0);
         found.usage = self.counts.usage();
+        found.times.take(&self.times);
         found.done = true;
         found.fault = found.fault.take().or_else(|| self.fault());
     }
@@ -160,7 +167,7 @@ impl<'de, O: Take<'de>> Take<'de> for Response<'de, O> {
             "object" => self.object = raw_string(map)?,
             "message" => self.message = raw_string(map)?,
             "code" => self.code = raw(map)?,
-            _ => ().field(name, map)?,
+            _ => server_times::outer(&mut self.times, name, map)?,
         }
         Ok(())
     }

@@ -13,6 +13,7 @@ use crate::event::{Event, Fault, Malformed, Note, Output, OutputKind, Tail, Usag
 use crate::memory::{Memory, Place};
 use crate::shape::Spots;
 use crate::sse::Message;
+use crate::times::ServerTimes;
 
 /// What is known of the shapes of a dialect's events. Readers of the same dialect can hand it on, so
 /// that each shape is learned and kept once.
@@ -33,6 +34,8 @@ pub struct Decoder {
     repaired: String,
     /// The counts of the event read last by JSON.
     usage: Usage,
+    /// What the server said of its own work in this response.
+    times: ServerTimes,
     /// What is remembered of the earlier events of this response.
     past: Past,
 }
@@ -47,6 +50,7 @@ impl Decoder {
             joined: String::new(),
             repaired: String::new(),
             usage: Usage::default(),
+            times: ServerTimes::default(),
             past: Past::default(),
         }
     }
@@ -54,6 +58,12 @@ impl Decoder {
     /// Another response begins. What events look like is still known.
     pub fn begin(&mut self) {
         self.past.begin();
+        self.times = ServerTimes::default();
+    }
+
+    /// What the server said of its own work in this response so far.
+    pub fn server_times(&self) -> &ServerTimes {
+        &self.times
     }
 
     /// Forgets the shapes of all events: the next one is read as JSON.
@@ -111,7 +121,10 @@ impl Decoder {
     pub fn document<'a>(&'a mut self, data: &'a [u8]) -> Event<'a> {
         let text = utf8(data, &mut self.repaired);
         match self.dialect.read_document(text) {
-            Ok(found) => judge(found, &mut self.joined, &mut self.usage),
+            Ok(found) => {
+                self.times.take(&found.times);
+                judge(found, &mut self.joined, &mut self.usage)
+            }
             Err(error) => Event::Malformed(place(text, &error)),
         }
     }
@@ -133,6 +146,7 @@ impl Decoder {
         let event = match self.dialect.read(name, text, &mut self.past) {
             Ok(mut found) if self.dialect.may_repeat() => {
                 // Its shape is not learned: the same bytes mean something else the next time.
+                self.times.take(&found.times);
                 let tokens = self.past.so_far.subtract(&mut found);
                 let event = judge(found, &mut self.joined, &mut self.usage);
                 match event {
@@ -143,7 +157,9 @@ impl Decoder {
                 }
             }
             Ok(found) => {
-                (spots, single) = (found.spots, found.single);
+                // Times are in no shape: they are never those of another request.
+                (spots, single) = (found.spots, found.single || found.times.is_known());
+                self.times.take(&found.times);
                 judge(found, &mut self.joined, &mut self.usage)
             }
             // One router writes errors in the notation of its own language.

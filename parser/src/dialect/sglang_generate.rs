@@ -7,6 +7,7 @@ use super::found::Found;
 use super::lenient::{Fill, Length, Take, fill, inside, raw, raw_string};
 use super::native::{self, number};
 use super::openai;
+use super::server_times;
 use crate::event::{Fault, Finish, OutputKind, Usage};
 
 pub(super) fn decode(json: &str) -> Result<Found<'_>, serde_json::Error> {
@@ -45,6 +46,7 @@ impl<'a> From<Answer<'a>> for Found<'a> {
         let Answer { text, output_ids, meta, error, object, message, code } = from;
         let mut found = Self { usage: meta.usage.known(), ..Self::default() };
         found.fault = error.or(meta.abort).or_else(|| openai::flat_fault(object, message, code));
+        found.times = meta.told.times();
         found.choice.finish = meta.finish;
         found.choice.push(OutputKind::Content, text);
         // The list may be of all ids so far or of the new ones: only the count beside it tells.
@@ -62,6 +64,7 @@ struct Meta<'a> {
     usage: Usage,
     finish: Option<Finish>,
     abort: Option<Fault<'a>>,
+    told: server_times::Meta,
 }
 
 impl<'de> Take<'de> for Meta<'de> {
@@ -72,7 +75,7 @@ impl<'de> Take<'de> for Meta<'de> {
             "reasoning_tokens" => self.usage.reasoning_tokens = number(map)?,
             "cached_tokens" => self.usage.cached_tokens = number(map)?,
             "finish_reason" => (self.finish, self.abort) = reason(raw(map)?),
-            _ => ().field(name, map)?,
+            _ => self.told.member(name, map)?,
         }
         Ok(())
     }
