@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokclock_parser::body::{Body, Part};
 use tokclock_parser::head;
 
+use super::timed::Timed;
 use super::{Asked, ProbeError};
 use crate::clock;
 use crate::reactor::socket::reason;
@@ -38,6 +39,9 @@ const USUAL: Bounds =
 const SHORT: Bounds =
     Bounds { patience: Duration::from_secs(5), most_ns: 5_000_000_000, most_bytes: 1 << 20 };
 
+/// Of a look at what a server counts: nothing depends on it, and it must end in time.
+const LOOK_BYTES: usize = 8 << 20;
+
 /// Bytes in both directions, of whatever kind.
 trait Line: Read + Write {}
 
@@ -55,10 +59,20 @@ fn get_request(asked: &Asked<'_>, path: &str) -> Vec<u8> {
 
 /// A request that asks the server to close afterwards; `more` are header lines of its own.
 fn request(asked: &Asked<'_>, method: &str, path: &str, more: &str) -> Vec<u8> {
+    request_for(asked, (method, path), "application/json", more)
+}
+
+/// The same for an answer of the type `accept`.
+fn request_for(
+    asked: &Asked<'_>,
+    (method, path): (&str, &str),
+    accept: &str,
+    more: &str,
+) -> Vec<u8> {
     let Endpoint { via, host, .. } = asked.endpoint;
     let mut request = format!(
         "{method} {}{path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: tokclock/{}\r\n\
-         Accept: application/json\r\n{more}",
+         Accept: {accept}\r\n{more}",
         via.as_deref().unwrap_or(""),
         env!("CARGO_PKG_VERSION")
     );
@@ -104,6 +118,22 @@ pub(super) fn glance(asked: &Asked<'_>, path: &str) -> Option<Answer> {
     Some(Answer { status, headers: fields(&bytes), body })
 }
 
+/// GETs `path` as text, which takes no longer than `most`. Returns status and body.
+///
+/// # Errors
+/// There is no whole answer: why, in a few words.
+pub(super) fn look(
+    asked: &Asked<'_>,
+    path: &str,
+    most: Duration,
+) -> Result<(u16, Vec<u8>), String> {
+    let most_ns = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX);
+    let bounds = Bounds { patience: most, most_ns, most_bytes: LOOK_BYTES };
+    let request = request_for(asked, ("GET", path), "text/plain", "");
+    let bytes = exchange_bytes(asked, &request, bounds).map_err(|error| error.reason())?;
+    read_answer(&bytes)?.map_or_else(|| until_close(&bytes), Ok)
+}
+
 /// The header fields of the final head in `bytes`, as far as they are text.
 fn fields(bytes: &[u8]) -> Vec<(String, String)> {
     let mut at = 0;
@@ -140,9 +170,9 @@ fn exchange_bytes(
     bounds: Bounds,
 ) -> Result<Vec<u8>, ProbeError> {
     let endpoint = asked.endpoint;
-    let begun = clock::monotonic_ns();
-    let mut line = open(asked, bounds)?;
-    line.write_all(request).map_err(|error| broken(asked, &error))?;
+    let until_ns = clock::monotonic_ns().saturating_add(bounds.most_ns);
+    let mut line = open(asked, bounds, until_ns)?;
+    line.write_all(request).map_err(|error| broken(asked, &error, bounds))?;
     let not_http = |reason: String| ProbeError::NotHttp { url: endpoint.url.clone(), reason };
     let mut bytes = Vec::new();
     let mut piece = [0_u8; 16 << 10];
@@ -156,29 +186,36 @@ fn exchange_bytes(
             Ok(got) => got,
             // Some end TLS without a word.
             Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(bytes),
-            Err(error) if bytes.is_empty() => return Err(broken(asked, &error)),
+            Err(error) if bytes.is_empty() => return Err(broken(asked, &error, bounds)),
+            Err(error) if is_timeout(&error) => {
+                return Err(not_http("its answer does not end".to_owned()));
+            }
             Err(error) => return Err(not_http(reason(&error))),
         };
         bytes.extend_from_slice(&piece[..got]);
-        let is_late = clock::monotonic_ns() - begun > bounds.most_ns;
-        if bytes.len() > bounds.most_bytes || is_late {
+        if bytes.len() > bounds.most_bytes {
             return Err(not_http("its answer does not end".to_owned()));
         }
     }
 }
 
 /// Opens a way to the server: its first address that accepts a connection.
-fn open(asked: &Asked<'_>, bounds: Bounds) -> Result<Box<dyn Line>, ProbeError> {
+fn open(asked: &Asked<'_>, bounds: Bounds, until_ns: u64) -> Result<Box<dyn Line>, ProbeError> {
     let endpoint = asked.endpoint;
     let patience = bounds.patience;
     let mut refused = None;
     for address in &endpoint.addresses {
+        let left = until_ns.saturating_sub(clock::monotonic_ns()).max(1);
         let opened: std::io::Result<Box<dyn Line>> = match address {
-            Address::Ip(ip) => connect_tcp(*ip, patience).map(|stream| Box::new(stream) as _),
-            Address::Unix(path) => connect_unix(path, patience).map(|stream| Box::new(stream) as _),
+            Address::Ip(ip) => {
+                TcpStream::connect_timeout(ip, patience.min(Duration::from_nanos(left)))
+                    .map(|socket| Box::new(Timed { socket, until_ns, patience }) as _)
+            }
+            Address::Unix(path) => UnixStream::connect(path)
+                .map(|socket| Box::new(Timed { socket, until_ns, patience }) as _),
         };
         match opened {
-            Ok(line) => return dressed(asked, line),
+            Ok(line) => return dressed(asked, line, bounds),
             Err(error) => refused.get_or_insert((address, reason(&error))),
         };
     }
@@ -191,22 +228,12 @@ fn open(asked: &Asked<'_>, bounds: Bounds) -> Result<Box<dyn Line>, ProbeError> 
     })
 }
 
-fn connect_tcp(address: std::net::SocketAddr, patience: Duration) -> std::io::Result<TcpStream> {
-    let stream = TcpStream::connect_timeout(&address, patience)?;
-    stream.set_read_timeout(Some(patience))?;
-    stream.set_write_timeout(Some(patience))?;
-    Ok(stream)
-}
-
-fn connect_unix(path: &std::path::Path, patience: Duration) -> std::io::Result<UnixStream> {
-    let stream = UnixStream::connect(path)?;
-    stream.set_read_timeout(Some(patience))?;
-    stream.set_write_timeout(Some(patience))?;
-    Ok(stream)
-}
-
 /// Asks the proxy for a tunnel and speaks TLS, where that is so.
-fn dressed(asked: &Asked<'_>, mut line: Box<dyn Line>) -> Result<Box<dyn Line>, ProbeError> {
+fn dressed(
+    asked: &Asked<'_>,
+    mut line: Box<dyn Line>,
+    bounds: Bounds,
+) -> Result<Box<dyn Line>, ProbeError> {
     if let Some(authority) = &asked.endpoint.tunnel {
         tunnel(&mut *line, authority)
             .map_err(|reason| ProbeError::Proxy { url: asked.endpoint.url.clone(), reason })?;
@@ -220,7 +247,8 @@ fn dressed(asked: &Asked<'_>, mut line: Box<dyn Line>) -> Result<Box<dyn Line>, 
         .map_err(|error| refused(asked, &error))?;
     let mut stream = rustls::StreamOwned::new(session, line);
     while stream.conn.is_handshaking() {
-        stream.conn.complete_io(&mut stream.sock).map_err(|error| broken(asked, &error))?;
+        let done = stream.conn.complete_io(&mut stream.sock);
+        done.map_err(|error| broken(asked, &error, bounds))?;
     }
     Ok(Box::new(stream))
 }
@@ -251,19 +279,22 @@ fn tunnel(line: &mut dyn Line, authority: &str) -> Result<(), String> {
 }
 
 /// What a failure of reading or writing is: one of TLS, or of the connection.
-fn broken(asked: &Asked<'_>, error: &std::io::Error) -> ProbeError {
+fn broken(asked: &Asked<'_>, error: &std::io::Error, bounds: Bounds) -> ProbeError {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     if let Some(inner) = inner {
         return refused(asked, inner);
     }
     let text = match error.kind() {
         std::io::ErrorKind::UnexpectedEof => "it closed during the TLS handshake".to_owned(),
-        std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => {
-            format!("no answer within {} s", USUAL.patience.as_secs())
-        }
+        _ if is_timeout(error) => format!("no answer within {} s", bounds.patience.as_secs()),
         _ => reason(error),
     };
     ProbeError::NotHttp { url: asked.endpoint.url.clone(), reason: text }
+}
+
+/// Whether it was waited too long.
+fn is_timeout(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut)
 }
 
 fn refused(asked: &Asked<'_>, error: &rustls::Error) -> ProbeError {

@@ -5,6 +5,7 @@ mod ask;
 mod facts;
 mod locate;
 mod paths;
+mod timed;
 mod tokenizer;
 
 pub use facts::server_facts;
@@ -14,7 +15,7 @@ pub use tokenizer::ServerTokenizer;
 
 use std::time::Duration;
 
-use self::ask::{get, post};
+use self::ask::{get, look, post};
 pub(crate) use self::ask::{harmless_request, tunnel_request};
 use super::tls::TlsFilesError;
 use crate::clock;
@@ -28,6 +29,17 @@ impl ProbeError {
     #[must_use]
     pub fn is_no_answer(&self) -> bool {
         !matches!(self, Self::NoModels { .. })
+    }
+
+    /// What happened, in a few words and without the URL.
+    fn reason(self) -> String {
+        match self {
+            Self::Unreachable { reason, .. }
+            | Self::Proxy { reason, .. }
+            | Self::Tls { reason, .. }
+            | Self::NotHttp { reason, .. } => reason,
+            other => other.to_string(),
+        }
     }
 }
 
@@ -45,10 +57,10 @@ pub struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    /// Each server of a target.
+    /// Each server of a target, prefill servers and routers included.
     pub fn all(target: &'a Target) -> impl Iterator<Item = Self> + Clone {
         let Target { dialect, headers, tls, .. } = target;
-        target.endpoints.iter().map(|endpoint| Self { endpoint, dialect: *dialect, headers, tls })
+        target.servers().map(|endpoint| Self { endpoint, dialect: *dialect, headers, tls })
     }
 
     /// Where the server lists its models, or else answers without doing anything.
@@ -212,6 +224,24 @@ pub fn context(asked: &Asked<'_>, model: &str) -> Option<u64> {
 pub fn metrics(asked: &Asked<'_>) -> Option<String> {
     let (status, body) = get(asked, &paths::root_path(asked.endpoint, "/metrics")).ok()?;
     (status == 200).then(|| String::from_utf8_lossy(&body).into_owned())
+}
+
+/// The text at `path`, which is looked at for no longer than `most`.
+///
+/// # Errors
+/// There is none: why, in a few words.
+pub(crate) fn text_at(asked: &Asked<'_>, path: &str, most: Duration) -> Result<String, String> {
+    // Where in the answer is of no use in a line.
+    let brief = |reason: String| reason.split(" (at byte").next().unwrap_or_default().to_owned();
+    match look(asked, path, most).map_err(brief)? {
+        (200, body) => Ok(String::from_utf8_lossy(&body).into_owned()),
+        (status, _) => Err(format!("status {status}")),
+    }
+}
+
+/// Where the servers' counters lie, by their habit: a path beside the API of an endpoint.
+pub(crate) fn path_beside(endpoint: &Endpoint, path: &str) -> String {
+    paths::root_path(endpoint, path)
 }
 
 /// Sends one request of the API with this body, for its answer alone.

@@ -12,8 +12,8 @@ pub fn settle_paths(target: &mut Target) {
         }
         _ => request_path(endpoint, target.dialect, &target.model, target.stream),
     };
-    let paths: Vec<String> = target.endpoints.iter().map(path).collect();
-    for (endpoint, path) in target.endpoints.iter_mut().zip(paths) {
+    let paths: Vec<String> = target.servers().map(path).collect();
+    for (endpoint, path) in target.servers_mut().zip(paths) {
         endpoint.path = path;
     }
 }
