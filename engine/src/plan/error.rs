@@ -70,6 +70,12 @@ pub enum PlanError {
         /// Why.
         reason: &'static str,
     },
+    /// Legs are made of JSON objects alone.
+    #[error("the body of request {index} is no JSON object, and prefill and decode need one each")]
+    NoObject {
+        /// Its number.
+        index: u64,
+    },
     /// The materials lack the recording of a class.
     #[error("the recording of class {class} was not read")]
     NotRead {

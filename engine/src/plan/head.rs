@@ -4,8 +4,8 @@ use crate::workload::template::Format;
 use crate::workload::{Endpoint, Target};
 
 /// The static bytes of every head, in order:
-/// `fixed`, the index, perhaps `session` and the item, `\r\nContent-Length: `, the length,
-/// `\r\n\r\n`.
+/// `fixed`, the index, perhaps `session` and the item, perhaps `\r\ntraceparent: ` and a trace,
+/// `\r\nContent-Length: `, the length, `\r\n\r\n`.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Head {
     /// From the request line to the request id without its index.
@@ -14,6 +14,7 @@ pub(super) struct Head {
     pub(super) session: Option<Vec<u8>>,
 }
 
+pub(super) const TRACE: &[u8] = b"\r\ntraceparent: ";
 pub(super) const CONTENT_LENGTH: &[u8] = b"\r\nContent-Length: ";
 pub(super) const END: &[u8] = b"\r\n\r\n";
 

@@ -27,6 +27,7 @@ mod script;
 mod synthetic;
 mod timing;
 pub mod tokens;
+mod traceparent;
 mod walk;
 
 pub use arrival::{ArrivalError, Arrivals};
@@ -37,6 +38,7 @@ pub use head::{HeadError, OURS_ALONE, Part};
 pub use identity::Identity;
 pub use lengths::LengthSampler;
 pub use script::Script;
+pub use traceparent::Traces;
 pub use walk::{Place, Walk};
 
 use std::fmt;
@@ -44,6 +46,7 @@ use std::io::Write;
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::disagg::{self, Planned, Planner};
 use crate::workload::{Class, Connections, Dialect, Stop, Warmup, Workload};
 use body::Dialogue;
 use cache::Seen;
@@ -74,6 +77,8 @@ pub struct Plan {
     /// One per server, in their order.
     heads: Vec<Head>,
     run_id: String,
+    /// Names the traces of the requests, where a header of ours tells the server.
+    traces: Option<Traces>,
     classes: Vec<ClassPlan>,
     /// For each class the share of items that belong to it or to one before it.
     shares: Vec<f64>,
@@ -81,6 +86,8 @@ pub struct Plan {
     timing: Option<Timing>,
     total: Option<u64>,
     has_sessions: bool,
+    /// Decides on legs, where prefill and decode are apart.
+    legs: Option<Planner>,
 }
 
 /// How long a request is, in tokens.
@@ -114,6 +121,8 @@ pub struct Written {
     pub ideal_cached: Option<u32>,
     /// What follows in its conversation.
     pub script: Option<Box<Script>>,
+    /// What is ready of its legs beside these bytes.
+    pub(crate) legs: Option<Box<Planned>>,
 }
 
 /// What the writing of one request leaves for the next: memory, and what was said before.
@@ -121,6 +130,8 @@ pub struct Written {
 pub struct Scratch {
     dialogue: Dialogue,
     seen: Seen,
+    /// A body that becomes those of several legs.
+    body: Vec<u8>,
 }
 
 impl Plan {
@@ -141,7 +152,7 @@ impl Plan {
         let target = &workload.target;
         let close = workload.client.connections == Connections::PerRequest;
         let head = |endpoint| Head::new(target, endpoint, run_id, close);
-        let heads = target.endpoints.iter().map(head);
+        let heads = target.servers().map(head);
         let heads: Vec<Head> = heads.collect::<Result<_, _>>()?;
         if heads.is_empty() {
             return Err(PlanError::NoServer);
@@ -150,9 +161,12 @@ impl Plan {
             (0..workload.mix.len()).map(|k| ClassPlan::new(workload, materials, k, run_id));
         let classes: Vec<ClassPlan> = classes.collect::<Result<_, _>>()?;
         let has_sessions = classes.iter().any(ClassPlan::has_sessions);
+        let legs = target.disagg.as_ref().map(|disagg| Planner::new(workload, disagg, run_id));
         Ok(Self {
+            legs,
             heads,
             run_id: run_id.to_owned(),
+            traces: target.sends_traceparent().then(|| Traces::of_run(run_id)),
             shares: shares(&workload.mix)?,
             picks: Streams::new(workload.seed, Purpose::Class),
             timing: Timing::new(workload, materials)?,
@@ -198,6 +212,12 @@ impl Plan {
         format!("{}-{index}", self.run_id)
     }
 
+    /// What names the traces and spans that are sent as `traceparent`; none where no header of ours is.
+    #[must_use]
+    pub fn traces(&self) -> Option<Traces> {
+        self.traces
+    }
+
     /// Appends the (first) request of the item at `place`, whole: an HTTP/1.1 head and its body.
     /// Bodies depend on the workload and the item alone, not on the run id, unless prompts are to
     /// differ from run to run.
@@ -214,12 +234,21 @@ impl Plan {
         out: &mut Vec<u8>,
     ) -> Result<Written, PlanError> {
         let class = &self.classes[place.class];
-        let digits = self.write_head(place.index, place.item, out);
-        let body_at = out.len();
-        let Scratch { dialogue, seen } = scratch;
-        let said = class.say(place, dialogue, seen, out)?;
-        let body = close_head(digits, body_at, out);
+        let Scratch { dialogue, seen, body: whole } = scratch;
+        let (said, body, legs);
+        if self.legs.is_some() {
+            whole.clear();
+            said = class.say(place, dialogue, seen, whole)?;
+            (body, legs) = self.write_legs(place.index, place.item, whole, out)?;
+        } else {
+            let digits =
+                self.write_head((self.server(place.item), 0), (place.index, place.item), out);
+            let body_at = out.len();
+            said = class.say(place, dialogue, seen, out)?;
+            (body, legs) = (close_head(digits, body_at, out), None);
+        }
         Ok(Written {
+            legs,
             index: place.index,
             item: place.item,
             class: place.class,
@@ -243,11 +272,20 @@ impl Plan {
     ) -> Option<Written> {
         let class = &self.classes[script.class];
         let next = script.advance(answer, answer_tokens, class)?;
-        let digits = self.write_head(script.index, script.item, out);
-        let body_at = out.len();
-        script.write(&next, class, out);
-        let body = close_head(digits, body_at, out);
+        let (body, legs);
+        if self.legs.is_some() {
+            let mut whole = Vec::new();
+            script.write(&next, class, &mut whole);
+            (body, legs) = self.write_legs(script.index, script.item, &whole, out).ok()?;
+        } else {
+            let digits =
+                self.write_head((self.server(script.item), 0), (script.index, script.item), out);
+            let body_at = out.len();
+            script.write(&next, class, out);
+            (body, legs) = (close_head(digits, body_at, out), None);
+        }
         Some(Written {
+            legs,
             index: script.index,
             item: script.item,
             class: script.class,
@@ -270,14 +308,50 @@ impl Plan {
         self.write(&self.place(item), &mut Scratch::default(), out)
     }
 
-    /// Appends a head; where the digits of the body's length belong.
-    fn write_head(&self, index: u64, item: u64, out: &mut Vec<u8>) -> Range<usize> {
-        let head = &self.heads[(item % self.heads.len() as u64) as usize];
+    /// Appends the request that goes out first of those that a request becomes whose body is `whole`.
+    fn write_legs(
+        &self,
+        index: u64,
+        item: u64,
+        whole: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(Range<usize>, Option<Box<Planned>>), PlanError> {
+        let Some(planner) = &self.legs else { return Ok((0..0, None)) };
+        if !disagg::is_object(whole) {
+            return Err(PlanError::NoObject { index });
+        }
+        let digits = self.write_head(planner.first(item), (index, item), out);
+        let body_at = out.len();
+        let planned = planner.split((item, index), whole, out, |to, head| {
+            let digits = self.write_head(to, (index, item), head);
+            head.truncate(digits.start);
+        });
+        Ok((close_head(digits, body_at, out), Some(Box::new(planned))))
+    }
+
+    /// The server of an item: request *i* goes to number *i mod n*.
+    pub(crate) fn server(&self, item: u64) -> usize {
+        (item % self.heads.len() as u64) as usize
+    }
+
+    /// Appends the head of a leg (0: the whole) of request `index` of `item` to a server; where the digits of the body's length
+    /// belong.
+    fn write_head(
+        &self,
+        (server, leg): (usize, u8),
+        (index, item): (u64, u64),
+        out: &mut Vec<u8>,
+    ) -> Range<usize> {
+        let head = &self.heads[server];
         out.extend_from_slice(&head.fixed);
         push_number(index, out);
         if let Some(session) = &head.session {
             out.extend_from_slice(session);
             push_number(item, out);
+        }
+        if let Some(traces) = self.traces {
+            out.extend_from_slice(head::TRACE);
+            traces.write(index, leg, out);
         }
         out.extend_from_slice(head::CONTENT_LENGTH);
         let at = out.len();

@@ -47,6 +47,14 @@ pub enum Purpose {
     Mark,
     /// Which entry of a data set a request uses.
     Data,
+    /// Which prefill and decode server a request goes to.
+    Pairing,
+    /// Whether it goes by a router.
+    Arm,
+    /// Whether its prompt is sent once more.
+    Baseline,
+    /// Where its two servers meet.
+    Room,
 }
 
 impl Purpose {
@@ -72,6 +80,10 @@ impl Purpose {
             Self::Answer => 11,
             Self::Mark => 12,
             Self::Data => 6,
+            Self::Pairing => 20,
+            Self::Arm => 21,
+            Self::Baseline => 22,
+            Self::Room => 23,
         }
     }
 }

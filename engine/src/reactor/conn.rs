@@ -8,6 +8,7 @@ use tokclock_parser::answer::Answer;
 
 use super::exchange::Exchange;
 use super::feed::Prepared;
+use super::legs::Leg;
 use super::pool::NOBODY;
 use super::tls::Session;
 use crate::plan::Script;
@@ -52,6 +53,10 @@ pub(crate) struct Request {
     pub(crate) user: u32,
     /// Its stale connection was replaced already.
     pub(crate) replaced: bool,
+    /// It is one of several that make a request.
+    pub(crate) leg: Option<Leg>,
+    /// It goes by a router, beside requests that do not.
+    pub(crate) by_router: bool,
 }
 
 impl Request {
@@ -73,6 +78,8 @@ impl Request {
             server: 0,
             user: NOBODY,
             replaced: false,
+            leg: None,
+            by_router: false,
         }
     }
 }
@@ -110,6 +117,8 @@ pub(crate) struct Conn {
     /// Its length on the wire.
     pub(crate) to_write: usize,
     pub(crate) replaced: bool,
+    /// The request is one of several that make one.
+    pub(crate) leg: Option<Leg>,
     /// The request is cancelled on purpose, then.
     pub(crate) cancel: Option<CancelAfter>,
     /// Just before the receive call that last found the socket empty.
@@ -148,6 +157,7 @@ impl Conn {
             written: 0,
             to_write: 0,
             replaced: false,
+            leg: None,
             cancel: None,
             empty_at: 0,
             active_at: 0,

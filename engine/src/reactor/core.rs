@@ -12,6 +12,7 @@ use super::agenda::Agenda;
 use super::conn::{Conn, Request, State};
 use super::deadline::Deadlines;
 use super::feed::{Feed, Prepared, Served};
+use super::legs::Pairs;
 use super::outcome::Ending;
 use super::pool::{NOBODY, Pool};
 use super::retry::Deferred;
@@ -85,6 +86,8 @@ pub(crate) struct Core {
     pub(super) places: u32,
     /// Those that are free.
     pub(super) places_free: Vec<u32>,
+    /// Requests that are under way as several.
+    pub(super) pairs: Pairs,
     /// Requests that are to be retried after a pause.
     pub(super) deferred: Vec<Deferred>,
     /// Number of the next of those.
@@ -155,6 +158,7 @@ impl Core {
                 agenda: Agenda::default(),
                 places: 0,
                 places_free: Vec::new(),
+                pairs: Pairs::default(),
                 deferred: Vec::new(),
                 deferrals: 0,
                 resting: 0,

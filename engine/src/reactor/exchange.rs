@@ -298,6 +298,8 @@ impl Exchange {
         if error.is_some() {
             self.settled.error_text = self.error_text(answer, ending);
         }
+        self.settled.server = answer.server_times();
+        self.settled.named_times.extend_from_slice(answer.named_times());
         let reported = self.settled.usage.and_then(|usage| usage.output_tokens);
         let (tokens, source) = if let Some(tokens) = reported {
             (Some(tokens), Some(TokenSource::Usage))

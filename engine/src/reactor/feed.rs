@@ -9,6 +9,7 @@ use rtrb::{Consumer, Producer};
 
 use super::socket;
 use super::thread::Standing;
+use crate::disagg::Planned;
 use crate::plan::{Place, Plan, PlanError, Scratch, Script, Walk, Written};
 
 /// Requests kept ready, per reactor: some milliseconds of the highest rate, and no more memory than a
@@ -42,13 +43,16 @@ pub(crate) struct Prepared {
     pub(crate) pause_ns: u64,
     /// What follows in its conversation.
     pub(crate) script: Option<Box<Script>>,
+    /// What is ready of its legs beside `bytes`.
+    pub(crate) legs: Option<Box<Planned>>,
 }
 
 impl Prepared {
     /// Bytes that it takes, about.
     fn weight(&self) -> u64 {
         let script = self.script.as_ref().map_or(0, |script| script.bytes());
-        (self.bytes.len() + script) as u64
+        let legs = self.legs.as_ref().map_or(0, |legs| legs.bytes());
+        (self.bytes.len() + script + legs) as u64
     }
 
     /// A request that was written to `bytes`.
@@ -64,6 +68,7 @@ impl Prepared {
             ideal_cached: written.ideal_cached,
             pause_ns,
             script: written.script,
+            legs: written.legs,
         }
     }
 }

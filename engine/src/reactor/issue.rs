@@ -9,10 +9,12 @@ use monoio::net::TcpStream;
 use super::conn::{Request, State};
 use super::core::Core;
 use super::feed::Prepared;
+use super::legs::Role;
 use super::outcome::Ending;
 use super::settle::Settling;
 use super::{connection, socket};
-use crate::record::{ErrorClass, Marks, NONE, WaitCause};
+use crate::disagg::Route;
+use crate::record::{ErrorClass, Legs, Marks, NONE, WaitCause};
 
 /// Connections of one reactor that are being opened at the same time, at most.
 const OPENING_MAX: usize = 128;
@@ -33,7 +35,20 @@ impl Core {
             let now = self.clock.now();
             self.take_up(&mut request, now);
         }
-        request.server = (request.prepared.item % self.setup.servers.len() as u64) as usize;
+        if let Some(planned) = request.prepared.legs.take() {
+            let Route::Router(server) = planned.route else {
+                self.issue_legs(request, *planned);
+                return;
+            };
+            (request.server, request.by_router) = (server, true);
+        } else if let Some(leg) = request.leg {
+            if self.pairs.is_void(leg) {
+                self.leg_unsent(leg, ErrorClass::Deadline);
+                return;
+            }
+        } else if !request.by_router {
+            request.server = self.plan.server(request.prepared.item);
+        }
         while let Some(id) = self.idle.take(request.user, request.server) {
             self.prepare(id, request);
             match self.write(id, true) {
@@ -64,7 +79,13 @@ impl Core {
         let conn = &mut self.conns[id];
         let mut prepared = request.prepared;
         let room = prepared.output_tokens as usize + CHUNKS_SPARE;
-        conn.answer.reset();
+        let is_stream = setup.is_stream(request.leg);
+        if conn.exchange.stream == is_stream {
+            conn.answer.reset();
+        } else {
+            conn.answer = setup.answer(is_stream);
+            conn.exchange.stream = is_stream;
+        }
         conn.exchange.begin(prepared.index, request.intended, room);
         let settled = &mut conn.exchange.settled;
         settled.reactor = setup.reactor;
@@ -86,11 +107,19 @@ impl Core {
         conn.replaced = request.replaced;
         conn.user = request.user;
         conn.server = request.server;
-        conn.cancel = setup.to_cancel(prepared.index);
+        conn.leg = request.leg;
+        if request.by_router {
+            settled.legs = Some(Box::new(Legs::by_router()));
+        }
+        let may_be_cancelled = request.leg.is_none_or(|leg| leg.role == Role::Decode);
+        conn.cancel = may_be_cancelled.then(|| setup.to_cancel(prepared.index)).flatten();
         conn.written = 0;
         conn.to_write = prepared.bytes.len();
         conn.prepared = Some(prepared);
         conn.ours = None;
+        if let Some(leg) = request.leg {
+            self.pairs.is_on(leg, id);
+        }
     }
 
     /// Takes the request of a connection that died before any byte of an answer, and closes it.
@@ -109,6 +138,8 @@ impl Core {
             server: conn.server,
             user: conn.user,
             replaced: true,
+            leg: conn.leg,
+            by_router: settled.legs.is_some(),
         });
         self.close(id);
         request
@@ -148,7 +179,9 @@ impl Core {
             if settled.wait_cause.is_none() && !self.setup.is_closed {
                 settled.wait_cause = cause_of(settled.marks, late);
             }
-            self.recorder.started(start);
+            if conn.leg.is_none_or(|leg| self.pairs.is_first_byte(leg)) {
+                self.recorder.started(start);
+            }
         }
         if conn.is_written() {
             conn.exchange.settled.marks.write_done = end;
@@ -248,8 +281,17 @@ impl Core {
             Some(ours) => Ending::Ours(ours),
             None => Ending::NoConnection(class, text),
         };
-        // What was not sent is followed by no turn.
-        let over = !matches!(self.settle_quietly(id, &ending), Settling::PutOff);
+        // What was not sent is followed by no turn; but for one whose answer was whole before it was
+        // asked once more.
+        let over = match self.settle_quietly(id, &ending) {
+            Settling::PutOff => false,
+            Settling::GoesOn(turn) => {
+                let now = self.clock.now();
+                self.go_on(*turn, now);
+                false
+            }
+            Settling::Over | Settling::LegFollows(_) => true,
+        };
         self.resting += u64::from(over);
         self.close(id);
         self.open_wanted();

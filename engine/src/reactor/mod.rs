@@ -16,6 +16,7 @@ mod driver;
 mod exchange;
 mod feed;
 mod issue;
+mod legs;
 mod network;
 mod outcome;
 mod pacer;
@@ -40,7 +41,7 @@ pub use tls::TlsFilesError;
 pub(crate) use crew::{Crew, Writer};
 pub(crate) use setup::{Answers, Count, Gauge, Start};
 pub(crate) use socket::{is_own_address, stamp_keeper};
-pub(crate) use thread::{Rest, Watcher, pause};
+pub(crate) use thread::{Rest, Watcher, pause, spawn_beside, stand_back};
 
 use std::io;
 use std::os::fd::OwnedFd;

@@ -46,6 +46,8 @@ impl Core {
             server: conn.server,
             user: conn.user,
             replaced: false,
+            leg: None,
+            by_router: settled.legs.is_some(),
             prepared: Prepared { script, ..prepared },
         };
         let settled = std::mem::replace(&mut conn.exchange.settled, Settled::new(0, 0));

@@ -16,6 +16,8 @@ pub(super) enum Settling {
     Over,
     /// The next turn of its conversation.
     GoesOn(Box<Request>),
+    /// The next leg of the same request.
+    LegFollows(Box<Request>),
 }
 
 impl Core {
@@ -30,7 +32,9 @@ impl Core {
             && conn.ours.is_none()
             && !self.start.control.is_cut();
         if stale && let Some(request) = self.take_back(id) {
-            self.recorder.left();
+            if request.leg.is_none() {
+                self.recorder.left();
+            }
             self.recorder.tally().stale_replaced += 1;
             self.open_or_want(request);
             return;
@@ -42,8 +46,15 @@ impl Core {
     /// The request of connection `id` is over; whoever waited for that goes on.
     pub(crate) fn settle(&mut self, id: usize, ending: &Ending, now: u64) {
         let user = self.conns[id].user;
-        match self.settle_quietly(id, ending) {
+        let settling = self.settle_quietly(id, ending);
+        self.conclude(settling, user, now);
+    }
+
+    /// Goes on as the end of a request of `user` says.
+    pub(super) fn conclude(&mut self, settling: Settling, user: u32, now: u64) {
+        match settling {
             Settling::PutOff => {}
+            Settling::LegFollows(request) => self.issue(*request),
             Settling::Over => self.next_after(now, user),
             Settling::GoesOn(turn) => {
                 self.go_on(*turn, now);
@@ -71,17 +82,25 @@ impl Core {
         if let Some(text) = &mut conn.exchange.settled.error_text {
             self.setup.secrets.hide(text);
         }
+        for (name, _) in &mut conn.exchange.settled.named_times {
+            self.setup.secrets.hide(name);
+        }
+        conn.exchange.settled.endpoint = conn.server as u16;
+        if let Some(leg) = conn.leg.take() {
+            return self.leg_over(id, leg);
+        }
         if conn.exchange.settled.marks.write_start != NONE {
             self.recorder.left();
         }
         if self.defer(id) {
             return Settling::PutOff;
         }
-        let turn = self.next_turn(id);
         let conn = &mut self.conns[id];
         let last_coalesced = conn.exchange.last_coalesced();
+        let (script, user, server) = (conn.script.take(), conn.user, conn.server);
         let mut settled = std::mem::replace(&mut conn.exchange.settled, Settled::new(0, 0));
         let prepared = conn.prepared.take();
+        let turn = self.next_turn(&settled, script, user, server);
         self.finish(&mut settled, prepared, last_coalesced);
         self.conns[id].exchange.settled = settled;
         turn.map_or(Settling::Over, |turn| Settling::GoesOn(Box::new(turn)))
@@ -112,6 +131,10 @@ impl Core {
 
     /// A request that was never written is over.
     pub(super) fn settle_unsent(&mut self, request: Request, class: ErrorClass) {
+        if let Some(leg) = request.leg {
+            self.leg_unsent(leg, class);
+            return;
+        }
         let mut settled = Settled::new(request.prepared.index, request.intended);
         settled.reactor = self.setup.reactor;
         settled.wait_cause = request.cause;

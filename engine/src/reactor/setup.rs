@@ -10,13 +10,14 @@ use tokclock_parser::answer::{Answer, Limits as AnswerLimits, Settings};
 
 use super::conn::Conn;
 use super::deadline::Deadlines;
+use super::legs::{Leg, Role};
 use super::probe::{Asked, harmless_request, tunnel_request};
 use super::tls::{self, TlsFilesError};
 use crate::plan::random::{Purpose, Streams, fraction};
 use crate::record::Window;
 use crate::workload::{
-    Address, Cancel, CancelAfter, Close, Connections, Dialect, Load, Overflow, Retries, Secrets,
-    Sizes, Stamps, Target, TemplateError, Workload,
+    Address, Cancel, CancelAfter, Close, Connections, Dialect, Flow, Load, Overflow, Retries,
+    Secrets, Sizes, Stamps, Target, TemplateError, Workload,
 };
 
 /// Counts tokens of a text, if it can.
@@ -70,6 +71,8 @@ pub(crate) struct ReactorSetup {
     pub(crate) spin: bool,
     /// What no text may hold.
     pub(crate) secrets: Secrets,
+    /// Prefill servers answer in one piece.
+    pub(crate) prefill_is_whole: bool,
 }
 
 /// What a reactor cannot be told.
@@ -85,6 +88,8 @@ pub(crate) enum SetupError {
 
 /// One server as a reactor sees it.
 pub(crate) struct Server {
+    /// Its base URL, as it was given.
+    pub(crate) url: String,
     /// Where to connect, in the order in which they are tried.
     pub(crate) addresses: Vec<Address>,
     /// What is asked of a proxy before all else.
@@ -112,6 +117,7 @@ impl Server {
                 None
             };
             servers.push(Self {
+                url: endpoint.url.clone(),
                 addresses: endpoint.addresses.clone(),
                 tunnel: endpoint.tunnel.as_deref().map(|to| tunnel_request(to).into_bytes()),
                 tls,
@@ -167,6 +173,7 @@ impl ReactorSetup {
             seed: workload.seed,
             spin: workload.client.spin,
             secrets: Secrets::of(target),
+            prefill_is_whole: target.disagg.as_ref().is_some_and(|one| one.flow != Flow::Sglang),
         })
     }
 
@@ -175,6 +182,17 @@ impl ReactorSetup {
         let cancel = self.cancel?;
         let key = Streams::new(self.seed, Purpose::Cancel).key(index);
         (fraction(key) < cancel.rate).then_some(cancel.after)
+    }
+
+    /// What reads answers that are streams, or are not.
+    pub(crate) fn answer(&self, stream: bool) -> Answer {
+        Answer::new(Settings { stream, ..self.answers.clone() })
+    }
+
+    /// Whether the answer to a leg of this role is a stream: a prefill server of vLLM is asked for none.
+    pub(super) fn is_stream(&self, leg: Option<Leg>) -> bool {
+        let is_apart = leg.is_some_and(|leg| leg.role == Role::Prefill) && self.prefill_is_whole;
+        self.answers.stream && !is_apart
     }
 
     /// A place for a connection.

@@ -7,22 +7,25 @@ use super::feed::Prepared;
 use super::pool::NOBODY;
 use super::socket;
 use crate::plan::Script;
-use crate::record::{Outcome, Phase};
+use crate::record::{Outcome, Phase, Settled};
 use crate::workload::Connections;
 
 /// How long a user waits for the writer of records before it is looked at again, ns.
 const WRITER_NS: u64 = 1_000_000;
 
 impl Core {
-    /// The turn after the request of connection `id`, which has just ended. None if it was the last,
-    /// or if the conversation cannot go on.
-    pub(super) fn next_turn(&mut self, id: usize) -> Option<Request> {
-        let conn = &mut self.conns[id];
-        let settled = &conn.exchange.settled;
+    /// The turn after a request of `user` at `server` that has just ended. None if it was the last, or
+    /// if the conversation cannot go on.
+    pub(super) fn next_turn(
+        &mut self,
+        settled: &Settled,
+        script: Option<Box<Script>>,
+        user: u32,
+        server: usize,
+    ) -> Option<Request> {
         settled.turn?;
         let is_ok = settled.outcome == Outcome::Ok;
-        let (user, server) = (conn.user, conn.server);
-        let script = match conn.script.take() {
+        let script = match script {
             Some(script) if is_ok && self.issuing && script.turns_left() > 0 => script,
             script => {
                 let is_done = is_ok && script.as_ref().is_none_or(|one| one.turns_left() == 0);

@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::legs::{KvFallback, Legs};
+use super::server_times::ServerTimings;
+
 /// In which part of the run the request's origin lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -109,6 +112,9 @@ fn is_zero_u64(value: &u64) -> bool {
 pub struct Row {
     pub index: u64,
     pub request_id: String,
+    /// The trace that was sent as `traceparent`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace_id: Option<String>,
     pub phase: Phase,
     pub class: Option<String>,
     pub session: Option<u64>,
@@ -179,4 +185,13 @@ pub struct Row {
     /// Seconds of the answer's `Retry-After`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<u64>,
+    /// The requests that this one became, where prefill and decode are apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub legs: Option<Box<Legs>>,
+    /// The decode server computed the prompt again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kv_fallback: Option<KvFallback>,
+    /// What the server said of its own work on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<Box<ServerTimings>>,
 }

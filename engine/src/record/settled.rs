@@ -2,8 +2,11 @@
 //! make a [`Row`] of it. Fixed size but for buffers that go back and forth.
 
 use tokclock_parser::event::{Finish, Usage};
+use tokclock_parser::times::ServerTimes;
 
-use super::{ErrorClass, Outcome, Phase, Row, TokenSource, WaitCause};
+use super::{
+    ErrorClass, KvFallback, Legs, Outcome, Phase, Row, ServerTimings, TokenSource, WaitCause,
+};
 
 /// A mark that was not reached.
 pub const NONE: u64 = u64::MAX;
@@ -103,12 +106,23 @@ pub struct Settled {
     pub text: Vec<u8>,
     /// Reasoning likewise.
     pub reasoning: Vec<u8>,
+    /// The requests that this one became, where prefill and decode are apart.
+    pub legs: Option<Box<Legs>>,
+    pub kv_fallback: Option<KvFallback>,
+    /// Number of the server that it went to, among those that were given.
+    pub endpoint: u16,
+    /// What the server said of its own work.
+    pub server: Option<ServerTimes>,
+    /// Times that the answer's head gave a name of their own, ns.
+    pub named_times: Vec<(String, u64)>,
 }
 
 /// What the writer adds to a settled request to make a row.
 pub trait Annotate {
     /// The request's id as it was sent.
     fn request_id(&self, index: u64) -> String;
+    /// Its trace, where one was sent.
+    fn trace_id(&self, index: u64) -> Option<String>;
     /// The name of a class, where there are several.
     fn class(&self, class: u16) -> Option<String>;
     /// Tokens of an answer's text by our own tokenizer, where the user chose one.
@@ -160,6 +174,11 @@ impl Settled {
             chunks: Vec::new(),
             text: Vec::new(),
             reasoning: Vec::new(),
+            legs: None,
+            kv_fallback: None,
+            endpoint: 0,
+            server: None,
+            named_times: Vec::new(),
         }
     }
 
@@ -178,6 +197,7 @@ impl Settled {
         Row {
             index: self.index,
             request_id: notes.request_id(self.index),
+            trace_id: notes.trace_id(self.index),
             phase: self.phase,
             class: notes.class(self.class),
             session: self.session,
@@ -228,6 +248,9 @@ impl Settled {
             text: if notes.keep_text() { Some(text.unwrap_or_default()) } else { None },
             reasoning_text: if notes.keep_text() { reasoning } else { None },
             retry_after: self.retry_after,
+            legs: self.legs.clone(),
+            kv_fallback: self.kv_fallback,
+            server: ServerTimings::of(self.server, &self.named_times, self.endpoint),
         }
     }
 }

@@ -5,6 +5,7 @@ mod client;
 mod content;
 mod data;
 mod dialect;
+mod disagg;
 pub mod law;
 mod names;
 pub mod objective;
@@ -22,6 +23,7 @@ pub use content::{
     UserContext,
 };
 pub use data::{DataSpec, Field, Format, OnBadLine, Order, Source, TimeUnit};
+pub use disagg::{Disagg, Flow, Pick, Prefill};
 pub use law::{Law, LawError, LengthLaw};
 pub use names::UnknownName;
 pub use objective::{Aim, Goodput, Limit, Metric, Objective, ObjectiveError, Percentile};

@@ -4,8 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::{
-    CacheBust, Close, Connections, Dialect, Embedded, Field, Format, History, OnBadLine, Order,
-    Overflow, Stamps, TimeUnit,
+    CacheBust, Close, Connections, Dialect, Embedded, Field, Flow, Format, History, OnBadLine,
+    Order, Overflow, Pick, Stamps, TimeUnit,
 };
 
 /// A name that is none of the choices.
@@ -73,6 +73,9 @@ names!(Close, "close", Fin => "fin", Rst => "rst");
 names!(Connections, "connections",
     Pooled => "pooled", PerUser => "per-user", PerSession => "per-session",
     PerRequest => "per-request");
+names!(Flow, "flow",
+    VllmNixl => "vllm-nixl", VllmPush => "vllm-push", Sglang => "sglang");
+names!(Pick, "pick", RoundRobin => "round-robin", Random => "random");
 names!(History, "history", Live => "live", Recorded => "recorded", Nothing => "none");
 names!(CacheBust, "cache-bust", None => "none", Run => "run", Request => "request");
 names!(Format, "format",
@@ -113,6 +116,8 @@ mod tests {
         is_read_back(Overflow::ALL);
         is_read_back(Close::ALL);
         is_read_back(Connections::ALL);
+        is_read_back(Flow::ALL);
+        is_read_back(Pick::ALL);
         is_read_back(History::ALL);
         is_read_back(CacheBust::ALL);
         is_read_back(Format::ALL);

@@ -30,6 +30,12 @@ pub enum Metric {
     Ntpot,
     /// End-to-end latency.
     E2e,
+    /// The prefill server's part, where prefill and decode are apart.
+    PrefillLeg,
+    /// Our own part between the legs.
+    ClientGap,
+    /// The decode server's first token since it was asked.
+    DecodeFirst,
 }
 
 /// Which figure of a distribution an objective is about.
@@ -112,7 +118,7 @@ impl fmt::Display for Metric {
 
 impl Metric {
     /// All of them, in the order of a report.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 12] = [
         Self::Ttfb,
         Self::Ttft,
         Self::Ttfo,
@@ -122,6 +128,9 @@ impl Metric {
         Self::Tpot,
         Self::Ntpot,
         Self::E2e,
+        Self::PrefillLeg,
+        Self::ClientGap,
+        Self::DecodeFirst,
     ];
 
     /// The name of the field, as in `ttft`.
@@ -137,6 +146,9 @@ impl Metric {
             Self::Tpot => "tpot",
             Self::Ntpot => "ntpot",
             Self::E2e => "e2e",
+            Self::PrefillLeg => "prefill_leg",
+            Self::ClientGap => "client_gap",
+            Self::DecodeFirst => "decode_first",
         }
     }
 }

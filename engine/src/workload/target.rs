@@ -4,13 +4,16 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::{Dialect, Template};
+use super::{Dialect, Disagg, Template};
 
 /// What is asked, and of whom.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq)]
 pub struct Target {
-    /// The servers, at least one: request *i* goes to number *i mod n*.
+    /// The servers, at least one: request *i* goes to number *i mod n*. Where prefill and decode are
+    /// apart: the decode servers.
     pub endpoints: Vec<Endpoint>,
+    /// Prefill and decode are apart, and the router's role is ours.
+    pub disagg: Option<Disagg>,
     /// How TLS is spoken with those whose URL says https.
     pub tls: Tls,
     /// The API.
@@ -29,6 +32,8 @@ pub struct Target {
     pub continuous_usage: bool,
     /// A header of this name tells the server to which session a request belongs.
     pub session_header: Option<String>,
+    /// Send a `traceparent` with each request, unless `headers` hold one.
+    pub traceparent: bool,
     /// Extra request headers, in order. Values may be secret: they are never printed or saved here.
     pub headers: Vec<(String, String)>,
     /// Members added to (or replacing those of) every body; none with a template.
@@ -41,6 +46,7 @@ impl Target {
     pub fn chat(endpoint: Endpoint, model: &str) -> Self {
         Self {
             endpoints: vec![endpoint],
+            disagg: None,
             tls: Tls::default(),
             dialect: Dialect::OpenaiChat,
             template: None,
@@ -50,9 +56,36 @@ impl Target {
             return_token_ids: false,
             continuous_usage: false,
             session_header: None,
+            traceparent: false,
             headers: Vec::new(),
             extra_body: serde_json::Map::new(),
         }
+    }
+
+    /// Every server that is spoken with, in the order of their numbers: those of `endpoints`, prefill
+    /// servers, routers.
+    pub fn servers(&self) -> impl Iterator<Item = &Endpoint> + Clone {
+        let others = self.disagg.iter().flat_map(|disagg| {
+            let prefill = disagg.prefill.iter().map(|prefill| &prefill.endpoint);
+            prefill.chain(&disagg.routers)
+        });
+        self.endpoints.iter().chain(others)
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn servers_mut(&mut self) -> impl Iterator<Item = &mut Endpoint> {
+        let others = self.disagg.iter_mut().flat_map(|disagg| {
+            let prefill = disagg.prefill.iter_mut().map(|prefill| &mut prefill.endpoint);
+            prefill.chain(&mut disagg.routers)
+        });
+        self.endpoints.iter_mut().chain(others)
+    }
+
+    /// Whether requests hold a `traceparent` of ours: the user's own goes before it.
+    #[must_use]
+    pub fn sends_traceparent(&self) -> bool {
+        let is_theirs = |(name, _): &(String, String)| name.eq_ignore_ascii_case("traceparent");
+        self.traceparent && !self.headers.iter().any(is_theirs)
     }
 }
 
