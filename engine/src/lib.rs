@@ -5,6 +5,7 @@
 //! ```
 
 pub mod clock;
+pub mod disagg;
 pub mod measure;
 pub mod plan;
 pub mod reactor;

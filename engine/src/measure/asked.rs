@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::server::ServerReport;
 use crate::record::Tally;
-use crate::workload::{Arrival, Class, Endpoint, Load, Replay, Schedule, Warmup, Workload};
+use crate::workload::{Arrival, Class, Endpoint, Load, Replay, Schedule, Target, Warmup, Workload};
 
 /// Where the requests went. Headers may hold secrets and are left out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +24,40 @@ pub struct TargetReport {
     /// What the first server told of itself; null where it was not asked, or told nothing.
     #[serde(default)]
     pub server: Option<ServerReport>,
+    /// The router's role, where prefill and decode are apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disagg: Option<DisaggReport>,
+}
+
+/// Who prefills and who decodes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DisaggReport {
+    /// How requests are handed over.
+    pub flow: String,
+    /// URLs of the prefill servers.
+    pub prefill: Vec<String>,
+    /// URLs of the decode servers.
+    pub decode: Vec<String>,
+    /// URLs of the routers that were asked in turn.
+    pub routers: Vec<String>,
+    /// Which server a request went to.
+    pub pick: String,
+}
+
+impl DisaggReport {
+    fn of(target: &Target) -> Option<Self> {
+        let disagg = target.disagg.as_ref()?;
+        let urls = |endpoints: &mut dyn Iterator<Item = &Endpoint>| {
+            endpoints.map(|endpoint| endpoint.url.clone()).collect()
+        };
+        Some(Self {
+            flow: disagg.flow.as_str().to_owned(),
+            prefill: urls(&mut disagg.prefill.iter().map(|prefill| &prefill.endpoint)),
+            decode: urls(&mut target.endpoints.iter()),
+            routers: urls(&mut disagg.routers.iter()),
+            pick: disagg.pick.as_str().to_owned(),
+        })
+    }
 }
 
 /// How TLS was spoken.
@@ -179,6 +213,7 @@ impl TargetReport {
             stream: target.stream,
             tls,
             server: None,
+            disagg: DisaggReport::of(target),
         }
     }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::distribution::ratio;
-use super::metric::{Request, name};
+use super::metric::Request;
 use super::rate::Window;
 use crate::record::Outcome;
 use crate::workload::{Limit, Metric, Objectives};
@@ -96,7 +96,7 @@ fn attainment(limit: Limit, requests: &[Request], lost: u64, end: u64) -> Attain
         of += u64::from(kept != Kept::Open);
     }
     Attainment {
-        metric: name(limit.metric).into(),
+        metric: limit.metric.as_str().into(),
         limit_ns: limit.limit_ns,
         met,
         of,

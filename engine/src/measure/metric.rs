@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::leg_times::LegTimes;
 use crate::record::{ErrorClass, Outcome, Phase, Row, WaitCause};
 use crate::workload::{Class, Metric, Workload};
 
@@ -86,6 +87,8 @@ pub struct Request {
     pub capped: bool,
     /// The answer came as a stream.
     pub stream: bool,
+    /// Its legs, where prefill and decode are apart.
+    pub legs: Option<Box<LegTimes>>,
 }
 
 /// The number of a row's class; 0 where there is one alone.
@@ -100,7 +103,9 @@ impl Request {
     #[must_use]
     pub fn new(row: &Row, workload: &Workload) -> Self {
         let class = class_of(row, workload);
-        Self { class, ..Self::of(row, workload.load.is_closed(), workload.target.stream) }
+        let of = Self::of(row, workload.load.is_closed(), workload.target.stream);
+        let legs = of.legs.map(|legs| legs.placed(row, workload));
+        Self { class, legs, ..of }
     }
 
     /// The same where all that is known of the workload is whether its loop was closed and its
@@ -137,6 +142,7 @@ impl Request {
             ideal_cached_tokens: row.ideal_cached_tokens.into(),
             first_tokens: row.first_tokens,
             events: row.events,
+            legs: LegTimes::of(row),
             capped: row.finish.as_deref() == Some("length"),
             stream,
         }
@@ -288,6 +294,9 @@ impl Request {
             Metric::Itl | Metric::Tpot => self.tpot(),
             Metric::Ntpot => self.ntpot(Since::Origin),
             Metric::E2e => self.e2e(Since::Origin),
+            Metric::PrefillLeg => self.prefill_leg(),
+            Metric::ClientGap => self.client_gap(),
+            Metric::DecodeFirst => self.decode_first(),
         }
     }
 
@@ -305,6 +314,9 @@ impl Request {
             Metric::Ttst => {
                 self.ttst().or_else(|| between(self.first_token.get(), Some(cut))).unwrap_or(0)
             }
+            Metric::PrefillLeg | Metric::ClientGap | Metric::DecodeFirst => {
+                self.value(metric).unwrap_or_else(|| self.leg_age(metric, cut))
+            }
             Metric::Icl | Metric::Itl | Metric::Tpot | Metric::Ntpot => 0,
         }
     }
@@ -314,22 +326,6 @@ impl Request {
             Since::Origin => Some(self.origin),
             Since::Write => self.write_start.get(),
         }
-    }
-}
-
-/// The word for a metric in files.
-#[must_use]
-pub(super) fn name(metric: Metric) -> &'static str {
-    match metric {
-        Metric::Ttfb => "ttfb",
-        Metric::Ttft => "ttft",
-        Metric::Ttfo => "ttfo",
-        Metric::Ttst => "ttst",
-        Metric::Icl => "icl",
-        Metric::Itl => "itl",
-        Metric::Tpot => "tpot",
-        Metric::Ntpot => "ntpot",
-        Metric::E2e => "e2e",
     }
 }
 

@@ -23,10 +23,13 @@ mod dependence;
 mod distribution;
 mod evidence;
 mod goodput;
+mod gpus;
 pub mod health;
 mod input;
 mod interval;
 mod judged;
+mod leg_times;
+mod legs;
 mod linear;
 mod metric;
 mod network;
@@ -38,18 +41,22 @@ mod remains;
 #[cfg(test)]
 pub(crate) mod rows;
 mod server;
+mod server_times;
+mod servers;
+mod signed;
 mod slo;
 mod stage;
 mod steady;
 mod summary;
 mod tokens;
+pub mod trace;
 mod trend;
 mod turn;
 pub mod views;
 
 pub use accuracy::{Accuracy, AccuracyReport, Seen};
 pub use arrivals::{ArrivalReport, ArrivalVerdict, GapTest};
-pub use asked::{ClassAsked, LoadReport, TargetReport, TlsReport, WorkloadReport};
+pub use asked::{ClassAsked, DisaggReport, LoadReport, TargetReport, TlsReport, WorkloadReport};
 pub use bins::{BIN_NS, Bins, Steadiness, bins, steadiness};
 pub use cache::{CacheCounters, CacheReport};
 pub use ceiling::{Ceiling, peak_reads_per_s};
@@ -59,16 +66,25 @@ pub use client::{ClientReport, ReactorReport, Slip};
 pub use distribution::{ByPercentile, Distribution};
 pub use evidence::{Decision, Evidence};
 pub use goodput::{Attainment, GoodputReport};
+pub use gpus::{EnergyBy, GpuFigures, GpuReport, GpuSourceReport, GpuSums, GpusReport, Spread};
 pub use health::{Health, Reason, ReasonKind, Severity};
 pub use input::{Facts, Steered};
 pub use interval::{Interval, half_width};
 pub use judged::{Judged, JudgedDistribution};
+pub use leg_times::LegTimes;
+pub use legs::{FallbackReport, FirstContact, HandoffReport, LegsReport, PairReport, RouterReport};
 pub use linear::Linear;
 pub use metric::{Maybe, Request, Since};
 pub use network::NetworkReport;
 pub use rate::{Rate, Window};
 pub use remains::summarize_remains;
 pub use server::ServerReport;
+pub use server_times::{ClientMinusServer, ClockReport, Difference, ServerTimesReport};
+pub use servers::{
+    Beside, Estimate, GaugeReport, Here, LatencyReport, ServerSeen, Servers, ShareReport, Took,
+    TransferReport,
+};
+pub use signed::SignedDistribution;
 pub use slo::{Held, ObjectiveReport, SloReport};
 pub use stage::StageReport;
 pub use steady::{Steady, Truncation, steady, truncation, truncation_of_seen};
@@ -96,7 +112,8 @@ pub fn summarize(
     facts: &Facts,
     rows: impl IntoIterator<Item = Row>,
 ) -> Summary {
-    let (requests, sums, by_class) = gather(workload, rows);
+    let mut told = server_times::Told::default();
+    let (requests, sums, by_class) = gather(workload, rows, |row, request| told.add(row, request));
     let measured: Vec<&Request> = requests.iter().filter(|r| r.is_measured()).collect();
 
     let sum =
@@ -128,11 +145,15 @@ pub fn summarize(
         slo: slo::judge(&workload.objectives.slo, &bench),
         goodput: good,
         cache: Some(cache::cache(&measured)),
+        legs: legs::legs(workload, &requests, icl),
+        server_times: told.finish(workload, facts.start_realtime_ns),
+        gpus: None,
         classes: class::classes(workload, facts, &requests, by_class),
         sessions: turn::sessions(&measured, &facts.tallies),
         stages: stage::stages(workload, facts, &requests),
         steadiness: steadiness(&requests, window, is_at_one_rate(workload)),
         labels: std::collections::BTreeMap::new(),
+        servers: Vec::new(),
         notes: health::notes(&client, &tokens, latency.itl.count > latency.icl.count),
         requests: counts,
         client,
@@ -148,7 +169,7 @@ pub fn verdict(
     facts: &Facts,
     rows: impl IntoIterator<Item = Row>,
 ) -> Option<SloReport> {
-    let (requests, sums, _) = gather(workload, rows);
+    let (requests, sums, _) = gather(workload, rows, |_, _| {});
     let measured: Vec<&Request> = requests.iter().filter(|r| r.is_measured()).collect();
     let sum =
         |field: fn(&Tally) -> u64| facts.tallies.iter().map(field).fold(0, u64::saturating_add);
@@ -163,9 +184,11 @@ pub fn verdict(
 }
 
 /// What the figures need of `rows`, by origin; and the sums over all of them and over each class.
+/// Each is shown to `look` as it goes by.
 fn gather(
     workload: &Workload,
     rows: impl IntoIterator<Item = Row>,
+    mut look: impl FnMut(&Row, &Request),
 ) -> (Vec<Request>, Sums, Vec<Sums>) {
     let mut sums = Sums::default();
     let mut by_class = vec![Sums::default(); workload.mix.len()];
@@ -179,6 +202,7 @@ fn gather(
                 sums.tokens.add(&row);
             }
         }
+        look(&row, &request);
         requests.push(request);
     }
     requests.sort_by_key(|request| (request.origin, request.index));

@@ -19,6 +19,7 @@ pub(crate) fn row_at(index: u64, intended_ms: u64, sent_ms: u64, tokens_ms: &[u6
     Row {
         index,
         request_id: format!("r{index}"),
+        trace_id: None,
         phase: Phase::Measure,
         class: None,
         session: None,
@@ -67,6 +68,9 @@ pub(crate) fn row_at(index: u64, intended_ms: u64, sent_ms: u64, tokens_ms: &[u6
         text: None,
         reasoning_text: None,
         retry_after: None,
+        legs: None,
+        kv_fallback: None,
+        server: None,
     }
 }
 

@@ -12,10 +12,14 @@ use super::class::ClassReport;
 use super::client::ClientReport;
 use super::distribution::Distribution;
 use super::goodput::GoodputReport;
+use super::gpus::GpusReport;
 use super::health::{self, Health, Reason};
 use super::input::Steered;
 use super::judged::Judged;
+use super::legs::LegsReport;
 use super::rate::Rate;
+use super::server_times::ServerTimesReport;
+use super::servers::ServerSeen;
 use super::slo::{Held, SloReport};
 use super::stage::StageReport;
 use super::tokens::Tokens;
@@ -66,6 +70,18 @@ pub struct Summary {
     /// The prefix cache.
     #[serde(default)]
     pub cache: Option<CacheReport>,
+    /// The legs of requests, where prefill and decode are apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub legs: Option<LegsReport>,
+    /// What servers said of their own work on each request; absent where they say nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_times: Option<ServerTimesReport>,
+    /// GPUs, where any were looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpus: Option<GpusReport>,
+    /// What the servers say of the same time, where any was asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub servers: Vec<ServerSeen>,
     /// The figures of each class, where there are several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<ClassReport>,

@@ -30,9 +30,13 @@ use crate::measure::Facts;
 use crate::plan::{Materials, Plan, PlanError};
 use crate::reactor::{Answers, Count, Crew, Ended, Gauge, Start, Writer, stamp_keeper};
 use crate::record::{Annotate, Row, Spill, Window};
+use crate::telemetry::gpu::{GpuWatch, Watching};
 use crate::telemetry::host::Watch;
+use crate::telemetry::server::{Sampler, Scrape};
 use crate::workload::{Load, Schedule, Stamps, Workload};
 use steer::{Heard, Steering};
+
+pub use crate::telemetry::server::SERVERS_FILE;
 
 /// Name of the file of finished requests in a result directory.
 pub const REQUESTS_FILE: &str = "requests.jsonl";
@@ -48,6 +52,10 @@ pub struct Setup {
     pub resolve_ns: u64,
     /// What the workload needs besides.
     pub materials: Materials,
+    /// GPUs to look at meanwhile; what they tell goes to a file of the directory.
+    pub gpus: Option<Arc<GpuWatch>>,
+    /// Servers whose metrics are read meanwhile.
+    pub scrape: Scrape,
 }
 
 /// Why a run could not be made, or not to its end.
@@ -92,6 +100,7 @@ pub fn run(
     let clock = RunClock::start();
     let all = host_cpus(workload)?;
     let reactors = reactor_count(workload);
+    let (sampler, _gpus) = look_meanwhile(setup, &clock, &all[..reactors])?;
     let gauges: Vec<Arc<Gauge>> = (0..reactors).map(|_| Arc::default()).collect();
     let answers = Answers { count: counter(&setup.materials), live: plan.needs_answers() };
     let told = (&plan, &answers);
@@ -110,6 +119,7 @@ pub fn run(
     let rings = std::mem::take(&mut crew.writer_rings);
     let spill =
         Spill::create(&requests, rings, notes).map_err(|error| write_error(&requests, &error))?;
+    sampler.settle(&clock);
     let begin = clock.now() + 1_000_000;
     let window = Arc::new(Window::new(&workload.stop, begin, plan.has_sessions()));
     let writer =
@@ -126,12 +136,9 @@ pub fn run(
     let (ended, lost, fed) = crew.join();
     let end = clock.now();
     let steered = steering.end();
-    let mut tallies = Vec::new();
-    let mut rest = Vec::new();
-    for Ended { tally, second, waiting } in ended {
-        tallies.push(tally);
-        rest.push((second, waiting));
-    }
+    sampler.end();
+    let parted = |Ended { tally, second, waiting }| (tally, (second, waiting));
+    let (tallies, rest): (Vec<_>, Vec<_>) = ended.into_iter().map(parted).unzip();
     let pooled = writer.finish(rest).map_err(|error| write_error(&requests, &error))?;
     fed?;
     if lost > 0 {
@@ -170,6 +177,19 @@ pub fn run(
     })
 }
 
+/// Starts to look at servers and GPUs, on other CPUs than the reactors'.
+fn look_meanwhile(
+    setup: &Setup,
+    clock: &RunClock,
+    reactors: &[core_affinity::CoreId],
+) -> Result<(Sampler, Option<Watching>), RunError> {
+    let cpus: Vec<usize> = reactors.iter().map(|cpu| cpu.id).collect();
+    let gpus = setup.gpus.as_ref().map(|gpus| gpus.begin(clock, &setup.out_dir, &cpus));
+    let begun = Sampler::begin(&setup.scrape, clock, &cpus, &setup.out_dir);
+    let failed = |error| write_error(&setup.out_dir.join(SERVERS_FILE), &error);
+    Ok((begun.map_err(failed)?, gpus))
+}
+
 /// Whether requests came as a law of time says, to the end of the measured part.
 fn is_by_the_clock(workload: &Workload, control: &Control) -> bool {
     let by_law = |schedule: &Schedule| !matches!(schedule, Schedule::Replay(_));
@@ -191,6 +211,10 @@ struct Notes {
 impl Annotate for Notes {
     fn request_id(&self, index: u64) -> String {
         self.plan.request_id(index)
+    }
+
+    fn trace_id(&self, index: u64) -> Option<String> {
+        Some(self.plan.traces()?.trace_text(index))
     }
 
     fn class(&self, class: u16) -> Option<String> {

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::leg_means::LegMeans;
 use crate::measure::Summary;
 use crate::measure::distribution::{finite, ratio};
 use crate::measure::interval::Interval;
@@ -63,6 +64,9 @@ pub struct Figures {
     /// Requests in flight at once, at most: the sum of each reactor's maximum, so that with several
     /// reactors it is an upper bound.
     pub in_flight_max: Option<u64>,
+    /// Means of legs, where prefill and decode are apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub legs: Option<LegMeans>,
     /// 95 % intervals of the judged latencies.
     #[serde(default)]
     pub ci95: Intervals,
@@ -115,6 +119,7 @@ impl Figures {
             refused_share: refused_share(summary),
             in_flight_max: (!reactors.is_empty())
                 .then(|| reactors.iter().map(|r| r.in_flight_max).fold(0, u64::saturating_add)),
+            legs: LegMeans::of(summary),
             ci95: Intervals {
                 ttft_p50: ttft.ci95.p50,
                 ttft_p95: ttft.ci95.p95,
@@ -167,6 +172,7 @@ impl Figures {
             error_rate: rate(|f| f.error_rate),
             refused_share: rate(|f| f.refused_share),
             in_flight_max: known(|f| f.in_flight_max),
+            legs: LegMeans::median(&of.iter().filter_map(|one| one.legs).collect::<Vec<_>>()),
             ci95: match of {
                 [only] => only.ci95,
                 _ => Intervals::default(),
@@ -182,7 +188,7 @@ fn refused_share(summary: &Summary) -> Option<f64> {
 }
 
 /// The median; of an even number of values the mean of the two in the middle.
-fn middle(mut values: Vec<f64>) -> Option<f64> {
+pub(super) fn middle(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let upper = *values.get(values.len() / 2)?;
     if values.len() % 2 == 1 {

@@ -65,11 +65,21 @@ struct Point {
     is_measured: bool,
 }
 
+/// The legs of one.
+#[derive(Debug, Clone, Copy)]
+struct LegPoint {
+    prefill: Maybe,
+    decode_first: Maybe,
+    handoff: Maybe,
+    once_more: Maybe,
+}
+
 /// Takes rows in any order and keeps a few tens of bytes of each.
 #[derive(Debug)]
 pub struct Viewer {
     scene: Scene,
     points: Vec<Point>,
+    legs: Vec<LegPoint>,
     slips: Vec<u64>,
     timeline: Timeline,
     choice: Choice,
@@ -92,6 +102,14 @@ pub struct Views {
     pub tpot_cloud: Option<Cloud>,
     /// E2E likewise.
     pub e2e_cloud: Option<Cloud>,
+    /// Prefill legs of them, where prefill and decode are apart.
+    pub prefill_leg: Option<Cdf>,
+    /// Their decode servers' first tokens.
+    pub decode_first: Option<Cdf>,
+    /// What the hand-off took by its estimate, of those that were sampled; less than nothing is 0.
+    pub handoff: Option<Cdf>,
+    /// The first tokens of the prompts that were sent once more.
+    pub once_more: Option<Cdf>,
     /// What came and went, of all phases.
     pub timeline: Timeline,
     /// Single requests of the measured part that are worth a look.
@@ -105,6 +123,7 @@ impl Viewer {
         Self {
             scene,
             points: Vec::new(),
+            legs: Vec::new(),
             slips: Vec::new(),
             timeline: Timeline::new(scene.end_ns, scene.requests),
             choice: Choice::new(scene.e2e_p50),
@@ -127,6 +146,16 @@ impl Viewer {
         if !request.is_measured() {
             return;
         }
+        if let Some(legs) = request.legs.as_ref().filter(|_| request.is_ok()) {
+            let tells = legs.fallback.is_none() && legs.once_more_is_cached != Some(false);
+            let handoff = request.handoff().filter(|_| tells).map(|ns| ns.max(0).unsigned_abs());
+            self.legs.push(LegPoint {
+                prefill: request.prefill_leg().into(),
+                decode_first: request.decode_first().into(),
+                handoff: handoff.into(),
+                once_more: legs.once_more,
+            });
+        }
         if self.scene.is_open {
             self.slips.extend(request.slip());
         }
@@ -145,7 +174,14 @@ impl Viewer {
             let all = || points.iter().filter_map(|p| Some((p.origin, pick(p).get()?)));
             Cloud::of(all, self.scene.end_ns)
         };
+        let legs = |pick: fn(&LegPoint) -> Maybe| {
+            Cdf::from_values(self.legs.iter().filter_map(|legs| pick(legs).get()).collect())
+        };
         Views {
+            prefill_leg: legs(|legs| legs.prefill),
+            decode_first: legs(|legs| legs.decode_first),
+            handoff: legs(|legs| legs.handoff),
+            once_more: legs(|legs| legs.once_more),
             ttft: cdf(|point| point.ttft),
             e2e: cdf(|point| point.e2e),
             tpot: cdf(|point| point.tpot),

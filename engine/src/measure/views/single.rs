@@ -52,6 +52,8 @@ pub struct Shown {
     pub why: Vec<Why>,
     /// Its number.
     pub index: u64,
+    /// The trace that was sent with it.
+    pub trace_id: Option<String>,
     /// How it ended.
     pub outcome: Outcome,
     /// Why it failed or was ended.
@@ -82,6 +84,7 @@ impl Shown {
         Self {
             why: Vec::new(),
             index: request.index,
+            trace_id: row.trace_id.clone(),
             outcome: request.outcome,
             error: (request.outcome != Outcome::Ok).then(|| class_name(request.error)),
             error_text: row.error_text.as_ref().map(shortened),
