@@ -6,8 +6,10 @@ mod curve;
 mod data;
 mod help;
 mod report;
+mod role;
 mod serving;
 mod sim;
+mod trace;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -28,6 +30,7 @@ pub(crate) use data::{BodyAs, CheckArgs, ConvertArgs, DataCommand, PreviewArgs, 
 pub(crate) use help::command;
 pub(crate) use report::{CompareArgs, Format, Peer, ReportArgs};
 pub(crate) use sim::SimArgs;
+pub(crate) use trace::TraceArgs;
 
 /// Times LLM servers: sends load and measures every token of the answers.
 #[derive(Debug, Parser)]
@@ -50,6 +53,9 @@ pub(crate) enum Command {
     /// Find the highest load that keeps objectives
     #[command(after_help = curve::SEARCH_EXAMPLES, allow_negative_numbers = true)]
     Search(Box<SearchArgs>),
+    /// Send few requests and show where the time of each goes
+    #[command(after_help = trace::EXAMPLES, allow_negative_numbers = true)]
+    Trace(Box<TraceArgs>),
     /// Render results again: pages, tables, files for other tools
     #[command(after_help = report::REPORT_EXAMPLES)]
     Report(ReportArgs),

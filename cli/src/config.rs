@@ -4,6 +4,7 @@
 mod check;
 mod content;
 mod curve;
+mod disagg;
 pub(crate) mod label;
 mod options;
 mod schema;
@@ -11,6 +12,7 @@ mod schema;
 pub(crate) use check::{Problem, Read, check};
 pub(crate) use content::{ClassOptions, ContentOptions};
 pub(crate) use curve::{CurveOptions, SearchOptions};
+pub(crate) use disagg::DisaggOptions;
 pub(crate) use options::Options;
 pub(crate) use schema::schema;
 
@@ -134,6 +136,12 @@ impl Options {
         }
         if above.header.iter().any(|header| secret::is_named(header, key)) {
             (self.api_key_env, self.api_key_file) = (None, None);
+        }
+        if above.no_scrape == Some(true) {
+            (self.scrape, self.scrape_interval) = (Vec::new(), None);
+        }
+        if !above.scrape.is_empty() {
+            self.no_scrape = None;
         }
         if above.template.is_some() {
             self.dialect = None;

@@ -11,6 +11,7 @@ mod data;
 mod describing;
 mod doctor;
 mod exit;
+mod gpus;
 mod host;
 mod interrupt;
 mod output;
@@ -24,6 +25,7 @@ mod results;
 mod run;
 mod secret;
 mod sim;
+mod trace;
 mod values;
 
 use std::process::ExitCode;
@@ -40,6 +42,7 @@ pub fn main() -> ExitCode {
             Command::Run(args) => run::run(&args, &cpus),
             Command::Sweep(args) => curve::sweep(&args, &cpus),
             Command::Search(args) => curve::search(&args, &cpus),
+            Command::Trace(args) => trace::trace(&args, &cpus),
             Command::Report(args) => reporting::report(&args),
             Command::Compare(args) => compare::compare(&args),
             Command::Doctor(args) => doctor::doctor(&args, &cpus),

@@ -13,7 +13,7 @@ use tokclock_sim::{Server, Settings};
 use crate::cpus;
 use crate::exit::Failure;
 use crate::resolve::gather::{self, Gathered, Needed};
-use crate::resolve::{self, Reaching};
+use crate::resolve::{self, Reaching, Role};
 
 /// Where a load goes.
 #[derive(Default)]
@@ -40,13 +40,13 @@ impl Place {
         needed: &Needed<'_>,
         allowed: &[usize],
     ) -> Result<Gathered, Failure> {
-        let Needed { options, api, way, tls, .. } = *needed;
+        let Needed { options, api, way, tls, role, .. } = *needed;
         // What does not fit the server's context is told before the load.
-        let has_context = needed.is_recorded() && !options.url.is_empty();
+        let has_context = needed.is_recorded() && !options.servers().is_empty();
         if !needed.asks_server() && !has_context {
             return gather::gather(needed, None, None);
         }
-        let reaching = Reaching { options, api, way, tls };
+        let reaching = Reaching { options, api, way, tls, role };
         let reached = self.reach(&reaching, cpus::left_over(allowed, &[]))?;
         let asked = reaching.asked(&reached.servers[0]);
         let context = if has_context { engine::context(&asked, &reached.model) } else { None };
@@ -102,12 +102,13 @@ impl Reached {
 
 fn reach(reaching: &Reaching<'_>, cpu: Option<usize>) -> Result<Reached, Failure> {
     let options = reaching.options;
-    let (embedded, urls) = if options.url.is_empty() {
+    let others = reaching.role.into_iter().flat_map(Role::others);
+    let (embedded, urls) = if options.servers().is_empty() {
         let server = simulator(cpu)?;
         let url = format!("http://{}", server.address());
         (Some(server), vec![url])
     } else {
-        (None, options.url.clone())
+        (None, options.servers().iter().chain(others).cloned().collect())
     };
     let dialect = reaching.api.dialect;
     let locate = |url: &String| engine::locate(url, dialect, reaching.way);

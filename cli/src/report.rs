@@ -7,19 +7,25 @@ mod curve;
 mod curve_csv;
 mod document;
 mod front;
+mod gpus;
 mod grid;
 pub(crate) mod html;
 mod junit;
+mod legs;
 mod markdown;
 mod parts;
+mod perfetto;
 mod plot;
 mod requests_csv;
 mod search;
+mod server_times;
+mod servers;
 mod summary_csv;
 mod table;
 #[cfg(test)]
 mod tests;
 pub(crate) mod text;
+mod trace;
 
 use tokclock_engine::measure::{Added, Distribution, Latency, Rate, Summary, Tokens};
 
@@ -31,11 +37,15 @@ pub(crate) use document::Document;
 pub(crate) use front::{asked, asked_content};
 pub(crate) use junit::junit;
 pub(crate) use markdown::markdown;
+#[cfg(test)]
+use markdown::of_run as markdown_of;
+pub(crate) use perfetto::perfetto;
 pub(crate) use requests_csv::requests_csv;
 pub use search::search_page;
 pub(crate) use summary_csv::summary_csv;
 use table::Line;
 use text::{Page, count, number, percent};
+pub(crate) use trace::trace_page;
 
 /// Columns of a report, at most; `width` can make it narrower.
 const WIDTH_MAX: usize = 100;
@@ -63,11 +73,15 @@ pub fn console(summary: &Summary, width: usize, colour: bool) -> String {
         page.blank();
         table::write(&mut page, "phase", &phases(&summary.latency));
     }
+    legs::write(&mut page, summary);
+    server_times::write(&mut page, summary);
     parts::write(&mut page, summary);
     page.blank();
     rates(&mut page, &summary.rate);
     tokens(&mut page, &summary.tokens);
     parts::cache(&mut page, summary);
+    gpus::write(&mut page, summary);
+    servers::write(&mut page, summary);
     page.blank();
     client::write(&mut page, &summary.client);
     page.finish()

@@ -8,7 +8,7 @@ use crate::args::{Format, ReportArgs};
 use crate::exit::{Code, Failure};
 use crate::output;
 use crate::peers;
-use crate::results::{Kept, write_whole};
+use crate::results::{Kept, write_with};
 use files::File;
 
 /// Renders results again and gives the exit code.
@@ -34,15 +34,7 @@ pub(crate) fn report(args: &ReportArgs) -> Result<Code, Failure> {
     make(&dir)?;
     for file in formats.iter().flat_map(|format| File::of(*format)) {
         let path = dir.join(file.name());
-        let mut failure = None;
-        write_whole(&path, |out| {
-            file.write(&results, out).map_err(|why| {
-                let error = std::io::Error::other(why.to_string());
-                failure = Some(why);
-                error
-            })
-        })
-        .map_err(|error| failure.unwrap_or(error))?;
+        write_with(&path, |out| file.write(&results, out))?;
         output::note(format_args!("{}", path.display()));
     }
     for (number, kept) in (1..).zip(&results) {

@@ -2,11 +2,14 @@
 //! so that it can be run again.
 
 mod content;
+mod disagg;
 pub(crate) mod gather;
+pub(crate) mod gpus;
 mod lengths;
 mod load;
 mod objectives;
 mod recording;
+pub(crate) mod scrape;
 mod target;
 mod wire;
 
@@ -27,6 +30,7 @@ use crate::config::{Options, label};
 use crate::exit::Failure;
 use crate::values::{CpuList, Deadline, Share, Span};
 use crate::{cpus, secret};
+pub(crate) use disagg::Role;
 use gather::{Facts, Gathered, Needed};
 use objectives::objectives;
 pub(crate) use target::Api;
@@ -47,6 +51,8 @@ pub(crate) struct Reaching<'a> {
     pub(crate) api: &'a Api,
     pub(crate) way: &'a Way,
     pub(crate) tls: &'a Tls,
+    /// The router's role, where prefill and decode are apart.
+    pub(crate) role: Option<&'a Role>,
 }
 
 impl Reaching<'_> {
@@ -68,6 +74,8 @@ pub(crate) struct Draft {
     options: Options,
     /// The API and how it is spoken.
     pub(crate) api: Api,
+    /// The router's role, where prefill and decode are apart.
+    pub(crate) role: Option<Role>,
     /// How servers are reached.
     pub(crate) way: Way,
     /// How TLS is spoken.
@@ -112,9 +120,17 @@ impl Draft {
         let mut filled = options;
         let mut notes = Vec::new();
         let api = target::resolve(&mut filled, &mut notes)?;
+        let role = disagg::resolve(&mut filled, &api)?;
         let mut said = content::resolve(&mut filled, api.dialect, &mut notes)?;
         let (way, tls) = (wire::way(&filled)?, wire::tls(&mut filled)?);
-        let needed = Needed { said: &said, api: &api, way: &way, tls: &tls, options: &filled };
+        let needed = Needed {
+            said: &said,
+            api: &api,
+            way: &way,
+            tls: &tls,
+            role: role.as_ref(),
+            options: &filled,
+        };
         let Gathered { materials, facts, notes: gathered } = gather(&needed)?;
         notes.extend(gathered);
         let (load, stop) = load::resolve(&mut filled, &facts, &mut notes)?;
@@ -129,12 +145,15 @@ impl Draft {
             return Err(Failure::usage(format!("--seed {seed} is above {SEED_MAX}")));
         }
         notes.extend(wire::unused(&filled));
+        scrape::resolve(&mut filled)?;
         let name = filled.name.get_or_insert_with(|| NAME.to_owned());
         check_name(name)?;
         let labels = label::read(&filled.label)?;
+        gpus::GpusAsked::of(&filled)?;
         filled.label = label::saved(&labels);
         Ok(Self {
             api,
+            role,
             max_error_rate: *filled.max_error_rate.get_or_insert(Share::from_percent(5.0)),
             objectives: objectives(&mut filled)?,
             limits: limits(&mut filled),
@@ -198,15 +217,24 @@ impl Draft {
     /// What it takes to reach the servers.
     #[must_use]
     pub(crate) fn reaching(&self) -> Reaching<'_> {
-        Reaching { options: &self.options, api: &self.api, way: &self.way, tls: &self.tls }
+        Reaching {
+            options: &self.options,
+            api: &self.api,
+            way: &self.way,
+            tls: &self.tls,
+            role: self.role.as_ref(),
+        }
     }
 
     /// The workload, now that the server has an address and a model.
     #[must_use]
     pub(crate) fn workload(&self, servers: &[Located], model: &str) -> Workload {
         let api = &self.api;
+        let decode = self.role.as_ref().map_or(servers.len(), Role::decode);
+        let (answering, others) = servers.split_at(decode.min(servers.len()));
         let mut target = Target {
-            endpoints: servers.iter().map(|server| server.endpoint.clone()).collect(),
+            endpoints: answering.iter().map(|server| server.endpoint.clone()).collect(),
+            disagg: self.role.as_ref().map(|role| role.located(others)),
             tls: self.tls.clone(),
             dialect: api.dialect,
             template: api.template.clone(),
@@ -216,6 +244,7 @@ impl Draft {
             return_token_ids: api.return_token_ids,
             continuous_usage: api.continuous_usage,
             session_header: self.options.session_header.clone(),
+            traceparent: self.options.traceparent == Some(true),
             headers: api.headers.clone(),
             extra_body: api.extra_body.clone(),
         };
@@ -240,7 +269,7 @@ impl Draft {
     /// # Errors
     /// If a value cannot be written as TOML.
     pub(crate) fn run_toml(&self, model: &str) -> Result<String, Failure> {
-        let is_embedded = self.options.url.is_empty();
+        let is_embedded = self.options.servers().is_empty();
         let target = if is_embedded { "# No url: the embedded simulator.\n" } else { "" };
         let body = self.saved(model, |_| {})?;
         Ok(format!("# Reproduces this run: tokclock run --config run.toml\n{target}{body}"))

@@ -243,6 +243,25 @@ pub(crate) fn write_whole(
     })
 }
 
+/// The same where the content comes from what may fail otherwise too.
+///
+/// # Errors
+/// What the content gives, or if it cannot be written.
+pub(crate) fn write_with(
+    path: &Path,
+    content: impl FnOnce(&mut dyn Write) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut failure = None;
+    write_whole(path, |out| {
+        content(out).map_err(|why| {
+            let error = io::Error::other(why.to_string());
+            failure = Some(why);
+            error
+        })
+    })
+    .map_err(|error| failure.unwrap_or(error))
+}
+
 /// What is known of the seconds of a run; the columns of all else stay empty.
 #[derive(Debug, Clone, Copy)]
 struct Told {

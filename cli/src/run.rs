@@ -1,21 +1,30 @@
 //! `tokclock run`: the stages of one load point, one after another.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
-use tokclock_engine::measure::{self, CacheCounters, Circumstances, Facts, Summary};
+use tokclock_engine::measure::{
+    self, CacheCounters, Circumstances, Facts, Servers, Summary, Window,
+};
 use tokclock_engine::plan::{Identity, Materials};
 use tokclock_engine::record::read_rows;
 use tokclock_engine::run::{self as engine, Asked, Located, Progress, Setup};
+use tokclock_engine::telemetry::server::{Scrape, read_log};
 use tokclock_engine::workload::Workload;
 
 use crate::args::{CommonArgs, RunArgs};
 use crate::baseline::known;
+use crate::config::Options;
 use crate::exit::{Code, Failure};
+use crate::gpus::Gpus;
 use crate::interrupt::Interrupts;
 use crate::output::{self, Screen};
 use crate::place::Place;
 use crate::progress::Course;
+use crate::resolve::gpus::GpusAsked;
+use crate::resolve::scrape::scraped;
 use crate::resolve::{self, Draft};
 use crate::results::ResultDir;
 use crate::{cpus, host, progress, report};
@@ -25,21 +34,35 @@ use crate::{cpus, host, progress, report};
 /// # Errors
 /// If the options make no sense, or the run cannot be done or saved.
 pub(crate) fn run(args: &RunArgs, allowed: &[usize]) -> Result<Code, Failure> {
-    let screen = args.common.screen();
-    let options = args.options()?;
+    measure(args.options()?, &args.common, allowed, |summary, _, screen| {
+        screen.report(&report::console(summary, screen.width(), screen.colour()));
+        Ok(())
+    })
+}
+
+/// Runs one load point and gives the exit code; `show` says what a person is to see of it.
+///
+/// # Errors
+/// If the options make no sense, or the run cannot be done, saved or shown.
+pub(crate) fn measure(
+    options: Options,
+    common: &CommonArgs,
+    allowed: &[usize],
+    show: impl FnOnce(&Summary, &ResultDir, Screen) -> Result<(), Failure>,
+) -> Result<Code, Failure> {
+    let screen = common.screen();
     let place = Place::default();
     let draft = Draft::new(options, allowed, &|needed| place.gather(needed, allowed))?;
     let dir = ResultDir::create(draft.options().out.as_deref(), draft.name())?;
     let interrupts = Interrupts::watch(screen, dir.path())?;
-    let stage =
-        Stage::prepare(&draft, place, &args.common, allowed).inspect_err(|_| dir.abandon())?;
+    let stage = Stage::prepare(&draft, place, common, allowed).inspect_err(|_| dir.abandon())?;
     dir.write_run(&draft.run_toml(&stage.workload.target.model)?)?;
     interrupts.load_starts();
     let course = Course::default();
     let summary = stage.point(&stage.workload, draft.name(), &dir, &interrupts, &course)?;
-    screen.report(&report::console(&summary, screen.width(), screen.colour()));
+    show(&summary, &dir, screen)?;
     screen.note(format_args!("results: {}", dir.path().display()));
-    if !args.common.no_report {
+    if !common.no_report {
         report::html::leave(&dir, screen);
     }
     if screen.json {
@@ -59,6 +82,12 @@ pub(crate) struct Stage {
     circumstances: Circumstances,
     /// Which content it is.
     identity: Identity,
+    /// What is looked at meanwhile.
+    gpus: Gpus,
+    /// Servers whose metrics are read.
+    scrape: Scrape,
+    /// Those of which it was said that they could not be.
+    told: RefCell<BTreeSet<String>>,
     screen: Screen,
 }
 
@@ -111,7 +140,22 @@ impl Stage {
         let materials = draft.materials.clone();
         let identity = Identity::of(&workload, &materials).map_err(|error| failed(&error))?;
         let circumstances = circumstances(draft, &workload, allowed);
-        Ok(Self { workload, materials, place, known, circumstances, identity, screen })
+        let asked = GpusAsked::of(draft.options())?;
+        let gpus = Gpus::open(&asked, &workload, place.is_embedded(), screen);
+        let scrape = scraped(draft.options(), &workload.target, &draft.way);
+        let told = RefCell::default();
+        Ok(Self {
+            workload,
+            materials,
+            place,
+            known,
+            circumstances,
+            identity,
+            gpus,
+            scrape,
+            told,
+            screen,
+        })
     }
 
     /// Carries out a load point of the same content and writes its whole result into `dir`, but for
@@ -135,6 +179,8 @@ impl Stage {
             run_id: format!("{:014x}", resolve::draw()),
             resolve_ns: self.place.resolve_ns(),
             materials: self.materials.clone(),
+            gpus: self.gpus.watch(),
+            scrape: self.scrape.clone(),
         };
         let progress = Progress::new();
         let done = progress::during(self.screen, &progress, course, || {
@@ -142,8 +188,8 @@ impl Stage {
         });
         let mut facts = done.map_err(|error| failed(&error))?;
         facts.ceiling = known::ceiling(self.known.as_ref(), &facts.driver, self.screen);
-        let mut summary = summarize(workload, &facts, &dir.path().join(engine::REQUESTS_FILE))?
-            .with_circumstances(Circumstances {
+        let mut summary =
+            summarize(workload, &facts, dir.path())?.with_circumstances(Circumstances {
                 name: name.to_owned(),
                 workload: Some(self.identity.with_load(workload)),
                 ..self.circumstances.clone()
@@ -152,11 +198,25 @@ impl Stage {
             let after = engine::prefix_cache(servers());
             cache.server = after.and_then(|after| CacheCounters::between(before, after));
         }
+        self.gpus.report(dir.path(), &mut summary, self.screen);
+        if !course.label.is_empty() {
+            self.tell_of_servers(&summary);
+        }
         dir.write_windows(&facts)?;
         dir.write_histograms(&facts)?;
         // The last one: where it is, the result is whole.
         dir.write_summary(&summary)?;
         Ok(summary)
+    }
+
+    /// Says once of each server of several load points that its metrics could not be read.
+    fn tell_of_servers(&self, summary: &Summary) {
+        for server in summary.servers.iter().filter(|server| server.failed > 0) {
+            let note = server.notes.first().map_or("", String::as_str);
+            if self.told.borrow_mut().insert(server.url.clone()) {
+                self.screen.note(format_args!("{}: {note}", server.url));
+            }
+        }
     }
 }
 
@@ -171,16 +231,26 @@ fn circumstances(draft: &Draft, workload: &Workload, allowed: &[usize]) -> Circu
     }
 }
 
-/// The figures of a run whose finished requests lie at `path`; they are read one by one.
-fn summarize(workload: &Workload, facts: &Facts, path: &Path) -> Result<Summary, Failure> {
+/// The figures of a run whose finished requests lie in `dir`; they are read one by one.
+fn summarize(workload: &Workload, facts: &Facts, dir: &Path) -> Result<Summary, Failure> {
+    let path = dir.join(engine::REQUESTS_FILE);
     let unreadable = |error: io::Error| {
         Failure::could_not_run(format!("cannot read back {}: {error}", path.display()))
     };
     let mut bad = None;
-    let rows = read_rows(path).map_err(unreadable)?;
+    let mut servers = servers_of(dir, facts);
+    let rows = read_rows(&path).map_err(unreadable)?;
     let rows = rows.map_while(|row| row.map_err(|error| bad = Some(error)).ok());
-    let summary = measure::summarize(workload, facts, rows);
+    let mut summary = measure::summarize(workload, facts, rows.inspect(|row| servers.hear(row)));
+    summary.servers = servers.finish();
     bad.map_or(Ok(summary), |error| Err(unreadable(error)))
+}
+
+/// What was read of the servers' metrics into `dir`, if anything was.
+pub(crate) fn servers_of(dir: &Path, facts: &Facts) -> Servers {
+    let readings = read_log(&dir.join(engine::SERVERS_FILE)).ok();
+    let window = Window { start: facts.window_start, end: facts.window_end };
+    Servers::of(readings.into_iter().flatten(), window)
 }
 
 /// A proxy would be measured instead of the server, so none is used; whoever set one should know.

@@ -1,10 +1,11 @@
 //! `tokclock sim`: the simulated server on its own.
 
 use tokclock_sim::serving::ServingSettings;
-use tokclock_sim::{Faults, Law, Server, Settings};
+use tokclock_sim::{DcgmSettings, Faults, Law, Role, RoleSettings, Server, Settings};
 
 use crate::args::SimArgs;
 use crate::exit::{Code, Failure};
+use crate::values::Span;
 use crate::{interrupt, output};
 
 /// Serves until Ctrl-C or SIGTERM, then prints what was served as JSON to stdout. The address goes
@@ -19,6 +20,9 @@ pub(crate) fn serve(args: &SimArgs) -> Result<Code, Failure> {
     match server.unix() {
         Some(path) => output::note(format_args!("unix:{} (Ctrl-C ends)", path.display())),
         None => output::note(format_args!("http://{} (Ctrl-C ends)", server.address())),
+    }
+    if let Some(address) = server.dcgm_address() {
+        output::note(format_args!("DCGM: http://{address}/metrics"));
     }
     interrupt::wait(args.until_stdin_ends)?;
     let report = serde_json::to_string_pretty(&server.stop())
@@ -36,18 +40,27 @@ fn settings(args: &SimArgs) -> Result<Settings, Failure> {
     if let Some(fault) = serving.as_ref().and_then(ServingSettings::fault) {
         return Err(Failure::usage(format!("--serving: {fault}")));
     }
+    let role = args.role.settings()?;
+    // A decode server computes one token of a prompt that is there.
+    let ttft = if role.as_ref().is_some_and(|role| role.role == Role::Decode) { ITL } else { TTFT };
     let or_law = |given: Option<Law>, law| match serving {
         Some(_) => Law::ZERO,
         None => given.unwrap_or(law),
     };
     let faults =
         Faults::new(args.fault.clone()).map_err(|error| Failure::usage(error.to_string()))?;
+    if role.as_ref().is_some_and(|role| role.role == Role::Router) {
+        router_takes(args)?;
+    }
+    if let Some(fault) = role.as_ref().and_then(RoleSettings::fault) {
+        return Err(Failure::usage(format!("--role: {fault}")));
+    }
     Ok(Settings {
         port: args.port,
         unix: args.unix.clone(),
         cpus: args.cpus.clone().map_or(base.cpus, |list| list.0),
         model: args.model.clone().unwrap_or(base.model),
-        ttft: or_law(args.ttft, TTFT),
+        ttft: or_law(args.ttft, ttft),
         ttst: args.ttst,
         itl: or_law(args.itl, ITL),
         tokens_per_event: args.tokens_per_event.unwrap_or(base.tokens_per_event),
@@ -62,12 +75,48 @@ fn settings(args: &SimArgs) -> Result<Settings, Failure> {
         faults,
         truth: args.truth.clone(),
         serving,
+        role,
+        dcgm: dcgm(args)?,
     })
+}
+
+/// Refuses what a router would not do, since others do it.
+fn router_takes(args: &SimArgs) -> Result<(), Failure> {
+    let given = [
+        (args.ttft.is_some(), "--ttft"),
+        (args.ttst.is_some(), "--ttst"),
+        (args.itl.is_some(), "--itl"),
+        (args.max_concurrent.is_some(), "--max-concurrent"),
+        (!args.fault.is_empty(), "--fault"),
+        (args.unix.is_some(), "--unix"),
+    ];
+    match given.into_iter().find(|(given, _)| *given) {
+        Some((_, option)) => Err(Failure::usage(format!(
+            "{option} is not for --role router, which only passes on; give it to the servers"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// The stand-in for DCGM's exporter that was asked for.
+fn dcgm(args: &SimArgs) -> Result<Option<DcgmSettings>, Failure> {
+    let Some(port) = args.dcgm else { return Ok(None) };
+    let base = DcgmSettings::default();
+    let dcgm = DcgmSettings {
+        port,
+        gpus: args.gpus.unwrap_or(base.gpus),
+        interval_ns: args.dcgm_interval.map_or(base.interval_ns, Span::ns),
+    };
+    match dcgm.fault() {
+        Some(fault) => Err(Failure::usage(format!("--dcgm: {fault}"))),
+        None => Ok(Some(dcgm)),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use tokclock_sim::Flow;
     use tokclock_sim::serving::WhenFull;
 
     use super::*;
@@ -113,6 +162,42 @@ mod tests {
         let said = typed(&["--serving", "shed", "--queue", "4"]).unwrap_err();
         assert_eq!(said.code, Code::Usage);
         assert!(said.message.contains("refused"), "{said}");
+    }
+
+    #[test]
+    fn a_role_takes_what_is_its_own() {
+        let line = |text: &str| typed(&text.split_whitespace().collect::<Vec<_>>());
+        let decode = line("--role decode --handoff exp:9ms --fallback 5% --lease 20s").unwrap();
+        assert_eq!(decode.ttft.to_string(), "10ms");
+        let role = decode.role.unwrap();
+        assert_eq!((role.role, role.flow), (Role::Decode, Flow::VllmNixl));
+        assert_eq!((role.fallback, role.lease_ns), (0.05, 20_000_000_000));
+        let prefill = line("--role prefill --flow sglang").unwrap();
+        assert_eq!(prefill.ttft.to_string(), "50ms");
+        assert_eq!(prefill.role.unwrap().side_port, 8998);
+        let router = "--role router --prefill http://a:1 --prefill http://b:1 --decode http://c:1";
+        assert_eq!(line(router).unwrap().role.unwrap().prefill.len(), 2);
+        for (wrong, why) in [
+            ("--role prefill --fallback 5%", "--fallback is for --role decode"),
+            ("--role prefill --handoff 5ms", "--handoff is for --role decode"),
+            ("--role decode --flow sglang --handoff 5ms", "--handoff is for --role prefill"),
+            ("--role decode --prefill http://a:1", "--prefill is for --role router"),
+            ("--role router --prefill http://a:1", "needs --prefill URL and --decode URL"),
+            ("--role router --prefill a:1 --decode http://c:1", "write http://host:port"),
+            ("--role router --prefill http://a --decode http://b --drain-prefill", "at once"),
+            ("--role prefill --flow sglang --no-params 5%", "are for vLLM"),
+            (
+                "--role router --prefill http://a --decode http://b --itl 1ms",
+                "--itl is not for --role router",
+            ),
+            ("--dcgm 0 --gpus 90", "between 1 and 64"),
+        ] {
+            let said = line(wrong).unwrap_err();
+            assert_eq!(said.code, Code::Usage);
+            assert!(said.message.contains(why), "{wrong}: {said}");
+        }
+        let dcgm = line("--dcgm 9400 --gpus 2 --dcgm-interval 100ms").unwrap().dcgm.unwrap();
+        assert_eq!((dcgm.port, dcgm.gpus, dcgm.interval_ns), (9400, 2, 100_000_000));
     }
 
     #[test]

@@ -172,13 +172,15 @@ pub(crate) struct CheckArgs {
 /// Makes the URL of a run a file, and hides what is no matter of data. All is still taken, so that
 /// the line of a run can be used with another word.
 fn as_file(arg: Arg) -> Arg {
-    const HIDDEN: [&str; 6] = ["Client", "Connections", "Limits", "Objectives", "Results", "TLS"];
-    const ALONE: [&str; 11] = [
+    const HIDDEN: [&str; 7] =
+        ["Client", "Connections", "Limits", "Objectives", "Results", "TLS", "Telemetry"];
+    const ALONE: [&str; 12] = [
         "header",
         "api_key_env",
         "api_key_file",
         "wait_ready",
         "no_server_facts",
+        "traceparent",
         "drain",
         "ramp",
         "max_in_flight",

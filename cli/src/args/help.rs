@@ -6,7 +6,7 @@ use super::Cli;
 
 /// Commands by what they are for, in the order in which they are shown.
 const GROUPS: [(&str, &[&str]); 4] = [
-    ("Measure", &["run", "sweep", "search"]),
+    ("Measure", &["run", "sweep", "search", "trace"]),
     ("Look again", &["report", "compare"]),
     ("This host", &["doctor", "baseline"]),
     ("Around it", &["data", "sim", "config", "completions", "man"]),
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn every_option_of_a_load_is_in_a_group() {
-        for name in ["run", "sweep", "search"] {
+        for name in ["run", "sweep", "search", "trace"] {
             let command = Cli::command();
             let load = command.find_subcommand(name).unwrap();
             for option in load.get_arguments().filter(|one| one.get_long().is_some()) {

@@ -41,6 +41,8 @@ pub(crate) enum Format {
     Junit,
     /// Histograms of each second, for tools that read HdrHistogram logs
     Hlog,
+    /// Requests, phases and output events on a time axis, for ui.perfetto.dev
+    Perfetto,
 }
 
 /// Another tool, whose files are written.

@@ -6,14 +6,18 @@ use clap::Args;
 use clap::builder::RangedI64ValueParser;
 use tokclock_sim::{Law, Rate, UsageMode};
 
+use super::role::RoleArgs;
 use super::serving::ServingArgs;
-use crate::values::CpuList;
+use crate::values::{CpuList, Span};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
   tokclock sim --port 8000
   tokclock sim --port 8000 --ttft 200ms --itl 20ms --max-concurrent 16
   tokclock sim --port 8000 --serving shed --max-batch 8
+  tokclock sim --port 8101 --role prefill
+  tokclock sim --port 8102 --role decode
+  tokclock sim --role router --prefill http://127.0.0.1:8101 --decode http://127.0.0.1:8102
   tokclock sim --port 8000 --fault status:429,2s=5% --fault stall:3=1% --fault reset=1%
 
 Faults, each as KIND=RATE with a RATE such as 5% or 0.05. Together at most 100%: a request has one
@@ -68,6 +72,18 @@ pub(crate) struct SimArgs {
     #[arg(long, help_heading = "Server")]
     pub(crate) until_stdin_ends: bool,
 
+    /// Also be a DCGM exporter at this port, with figures that follow the load; 0 takes a free one
+    #[arg(long, value_name = "PORT", help_heading = "Server")]
+    pub(crate) dcgm: Option<u16>,
+
+    /// GPUs that it tells of [default: 1]
+    #[arg(long, value_name = "N", value_parser = at_least_1(), requires = "dcgm", help_heading = "Server")]
+    pub(crate) gpus: Option<u32>,
+
+    /// How often its figures are renewed [default: 1s]
+    #[arg(long, value_name = "TIME", requires = "dcgm", help_heading = "Server")]
+    pub(crate) dcgm_interval: Option<Span>,
+
     /// Let this go wrong so often, see below; repeatable
     #[arg(long, value_name = "KIND=RATE", help_heading = "Server")]
     pub(crate) fault: Vec<Rate>,
@@ -91,6 +107,10 @@ pub(crate) struct SimArgs {
     /// A model of what a server can do, in place of fixed times.
     #[command(flatten)]
     pub(crate) serving: ServingArgs,
+
+    /// One part of a deployment where prefill and decode are apart.
+    #[command(flatten)]
+    pub(crate) role: RoleArgs,
 
     /// Tokens that each event carries
     #[arg(long, value_name = "N", value_parser = at_least_1(), help_heading = "Answer")]

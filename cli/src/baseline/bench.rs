@@ -145,6 +145,8 @@ impl<'a> Bench<'a> {
             run_id: format!("{:014x}", resolve::draw()),
             resolve_ns: 0,
             materials: Materials::default(),
+            gpus: None,
+            scrape: Default::default(),
         };
         let progress = Progress::new();
         let facts = progress::during(self.screen, &progress, &progress::Course::default(), || {

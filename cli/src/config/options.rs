@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::content::{ClassOptions, ContentOptions};
+use super::disagg::DisaggOptions;
 use super::{OneOrMore, label, one_or_more};
 use crate::values::{CpuList, Deadline, Levels, Share, Span, TimeOrCount, WarmUp};
 
@@ -117,6 +118,18 @@ pub(crate) struct Options {
     )]
     pub(crate) no_server_facts: Option<bool>,
 
+    /// Send each request as a trace of its own, in the header traceparent (W3C Trace Context)
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        hide_possible_values = true,
+        help_heading = "Target"
+    )]
+    pub(crate) traceparent: Option<bool>,
+
     /// Closed loop: so many users, each with one request at a time; for sweep and search levels, such
     /// as 1,2,4 or 1..64 or 1..64*1.5 or auto [default: 8]
     #[arg(long, short = 'c', value_name = "N", help_heading = "Load")]
@@ -182,6 +195,11 @@ pub(crate) struct Options {
     /// Seed of every random choice [default: drawn, and saved with the result]
     #[arg(long, value_name = "N", help_heading = "Load")]
     pub(crate) seed: Option<u64>,
+
+    /// Where prefill and decode are apart.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) disagg: DisaggOptions,
 
     /// What requests say.
     #[command(flatten)]
@@ -405,6 +423,29 @@ pub(crate) struct Options {
     #[arg(long, value_name = "SHARE", help_heading = "Limits")]
     pub(crate) max_error_rate: Option<Share>,
 
+    /// Where a server has Prometheus metrics, which are read during the load (repeatable); without a
+    /// path /metrics is meant [default: beside the API of each URL, where there are any]
+    #[arg(long, value_name = "URL", help_heading = "Telemetry")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_more")]
+    #[schemars(with = "OneOrMore")]
+    pub(crate) scrape: Vec<String>,
+
+    /// From one look at those metrics to the next [default: 500ms]
+    #[arg(long, value_name = "TIME", help_heading = "Telemetry")]
+    pub(crate) scrape_interval: Option<Span>,
+
+    /// Do not look for metrics of the servers
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        hide_possible_values = true,
+        help_heading = "Telemetry"
+    )]
+    pub(crate) no_scrape: Option<bool>,
+
     /// Directory of the results [default: tokclock-results/<time>-<name>]
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     #[serde(skip_serializing)]
@@ -444,4 +485,19 @@ pub(crate) struct Options {
         help_heading = "Results"
     )]
     pub(crate) keep_text: Option<bool>,
+
+    /// GPUs of this host to look at during the load: auto (all, where the server is on this host),
+    /// none, or numbers such as 0,1 [default: auto]
+    #[arg(long, value_name = "WHICH", help_heading = "Telemetry")]
+    pub(crate) gpu: Option<String>,
+
+    /// DCGM exporter whose GPUs to look at, such as http://node:9400 (repeatable)
+    #[arg(long, value_name = "URL", help_heading = "Telemetry")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_more")]
+    #[schemars(with = "OneOrMore")]
+    pub(crate) dcgm: Vec<String>,
+
+    /// How often GPUs are looked at [default: 200ms]
+    #[arg(long, value_name = "TIME", help_heading = "Telemetry")]
+    pub(crate) gpu_interval: Option<Span>,
 }

@@ -123,7 +123,7 @@ impl Campaign {
         })?;
         let extra = toml::to_string(extra)
             .map_err(|error| Failure::could_not_run(format!("run.toml: {error}")))?;
-        let target = if self.draft.options().url.is_empty() {
+        let target = if self.draft.options().servers().is_empty() {
             "# No url: the embedded simulator.\n"
         } else {
             ""

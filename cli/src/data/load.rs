@@ -7,7 +7,7 @@ use tokclock_engine::run::{Located, Way, locate};
 use tokclock_engine::workload::{Load as Loop, Schedule, Stop, Tokenizer, Warmup, Workload};
 
 use super::failed;
-use crate::config::Options;
+use crate::config::{DisaggOptions, Options};
 use crate::exit::Failure;
 use crate::output::Screen;
 use crate::place::Place;
@@ -67,7 +67,7 @@ impl Load {
     /// Options that make no sense; what cannot be read.
     pub(super) fn new(mut options: Options, allowed: &[usize]) -> Result<Self, Failure> {
         let asks = options.tokenizer.as_deref().is_some_and(asks_server);
-        if asks && options.url.is_empty() {
+        if asks && options.servers().is_empty() {
             return Err(Failure::usage("--tokenizer server: say which with --url URL"));
         }
         leave_out_the_host(&mut options, asks);
@@ -262,6 +262,7 @@ fn leave_out_the_host(options: &mut Options, asks: bool) {
         return;
     }
     options.url.clear();
+    options.disagg = DisaggOptions::default();
     options.header.clear();
     options.resolve.clear();
     (options.api_key_env, options.api_key_file) = (None, None);

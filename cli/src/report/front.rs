@@ -42,6 +42,21 @@ fn target(page: &mut Page, target: &TargetReport) {
         model => format!(", model {}", escape(model)),
     };
     page.words("target", &format!("{} ({}{model}{stream})", escape(&target.url), target.dialect));
+    if let Some(disagg) = &target.disagg {
+        page.words(
+            "",
+            &format!(
+                "{}: prefill at {}, decode at {}{}",
+                disagg.flow,
+                escape(&disagg.prefill.join(", ")),
+                escape(&disagg.decode.join(", ")),
+                match disagg.routers.as_slice() {
+                    [] => String::new(),
+                    routers => format!(", in turn with the router {}", escape(&routers.join(", "))),
+                }
+            ),
+        );
+    }
     server(page, target);
 }
 

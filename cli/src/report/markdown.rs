@@ -8,8 +8,8 @@ use tokclock_engine::measure::{
     Distribution, Health, Held, ObjectiveReport, Reason, Severity, Summary,
 };
 
-use super::front;
-use super::text::{NONE, Page, count, duration, percent};
+use super::text::{NONE, Page, Said, count, duration, percent};
+use super::{front, legs};
 use crate::results::{Kept, What};
 use text::{code, list, plain, table};
 
@@ -31,6 +31,14 @@ pub(crate) fn markdown(results: &[Kept]) -> String {
     out
 }
 
+/// One run alone, for tests.
+#[cfg(test)]
+pub(super) fn of_run(summary: &Summary) -> String {
+    let mut out = String::new();
+    run(&mut out, summary, None);
+    out
+}
+
 /// A heading: what it is, its name, where it lies.
 fn heading(out: &mut String, what: &str, name: Option<&str>, dir: Option<&str>) {
     let name = name.map_or_else(String::new, |name| format!(" {}", plain(name)));
@@ -47,8 +55,13 @@ fn run(out: &mut String, summary: &Summary, dir: Option<&str>) {
     front::goodput(&mut page, summary);
     super::rates(&mut page, &summary.rate);
     super::tokens(&mut page, &summary.tokens);
+    if let Some(gpus) = &summary.gpus {
+        super::gpus::words(&mut page, gpus);
+    }
+    super::servers::write(&mut page, summary);
     list(out, &page.sentences());
     latencies(out, summary);
+    server_times(out, summary);
     failures(out, summary);
     objectives(out, summary);
     reasons(out, summary);
@@ -109,6 +122,29 @@ fn latencies(out: &mut String, summary: &Summary) {
     let lines = super::latencies(&summary.latency);
     let rows: Vec<_> = lines.iter().map(|line| row(&line.name, line.distribution)).collect();
     table(out, &head, &rows);
+    let Some(of) = &summary.legs else { return };
+    let head: Vec<&str> = std::iter::once("leg").chain(head.into_iter().skip(1)).collect();
+    let lines = legs::lines(of);
+    let rows: Vec<_> = lines.iter().map(|line| row(&line.name, line.distribution)).collect();
+    table(out, &head, &rows);
+    let mut page = Page::endless();
+    legs::remarks(&mut page, of);
+    list(out, &page.sentences());
+}
+
+/// What servers said of their own work.
+fn server_times(out: &mut String, summary: &Summary) {
+    let said = Page::heard(|page| super::server_times::write(page, summary));
+    let words = said.iter().filter_map(|one| match one {
+        Said::Words { label, text, .. } => Some((label.as_str(), text.as_str())),
+        Said::Grid { .. } => None,
+    });
+    list(out, &words.collect::<Vec<_>>());
+    for one in &said {
+        if let Said::Grid { head, rows } = one {
+            table(out, &head.iter().map(String::as_str).collect::<Vec<_>>(), rows);
+        }
+    }
 }
 
 fn failures(out: &mut String, summary: &Summary) {

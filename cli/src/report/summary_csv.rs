@@ -160,6 +160,22 @@ fn of_summary(summary: Option<&Summary>) -> Cells {
         ("service_e2e", latency.map(|of| &of.service.e2e)),
     ];
     cells.extend(all.into_iter().flat_map(|(name, of)| distribution(name, of)));
+    let legs = summary.and_then(|summary| summary.legs.as_ref());
+    let of_legs = [
+        ("prefill_leg", legs.map(|of| &of.prefill_leg)),
+        ("client_gap", legs.map(|of| &of.client_gap)),
+        ("decode_first", legs.map(|of| &of.decode_first)),
+    ];
+    cells.extend(of_legs.into_iter().flat_map(|(name, of)| distribution(name, of)));
+    let handoff = legs.and_then(|of| Some(&of.handoff.as_ref()?.estimate.as_ref()?.percentiles));
+    let router = legs.and_then(|of| Some(&of.router.as_ref()?.overhead));
+    cells.extend([
+        cell("handoff_p50_ns", plain(handoff.and_then(|of| of.p50))),
+        cell("handoff_p95_ns", plain(handoff.and_then(|of| of.p95))),
+        cell("router_overhead_p50_ns", plain(router.and_then(|of| of.p50))),
+        cell("router_overhead_p95_ns", plain(router.and_then(|of| of.p95))),
+        cell("kv_fallback_requests", plain(legs.map(|of| of.kv_fallback.count))),
+    ]);
     let tokens = summary.map(|summary| &summary.tokens);
     cells.extend([
         cell("input_tokens", plain(tokens.map(|of| of.input))),

@@ -88,6 +88,7 @@ pub(super) fn row(index: u64, wait: u64) -> Row {
     Row {
         index,
         request_id: format!("r{index}"),
+        trace_id: None,
         phase: Phase::Measure,
         class: None,
         session: None,
@@ -136,6 +137,9 @@ pub(super) fn row(index: u64, wait: u64) -> Row {
         text: None,
         reasoning_text: None,
         retry_after: None,
+        legs: None,
+        kv_fallback: None,
+        server: None,
     }
 }
 

@@ -20,6 +20,7 @@ pub(super) enum File {
     Document,
     Cases,
     Histograms,
+    Perfetto,
 }
 
 impl File {
@@ -32,6 +33,7 @@ impl File {
             Format::Json => &[Self::Document],
             Format::Junit => &[Self::Cases],
             Format::Hlog => &[Self::Histograms],
+            Format::Perfetto => &[Self::Perfetto],
         }
     }
 
@@ -44,6 +46,7 @@ impl File {
             Self::Document => "report.json",
             Self::Cases => "report.xml",
             Self::Histograms => "report.hlog",
+            Self::Perfetto => "perfetto.json",
         }
     }
 
@@ -59,6 +62,7 @@ impl File {
             Self::Page => report::html::page(results)?.into_bytes(),
             Self::Requests => return report::requests_csv(results, out),
             Self::Histograms => return histograms(results, out),
+            Self::Perfetto => return report::perfetto(results, out),
             Self::Summaries => report::summary_csv(results)?,
             Self::Markdown => report::markdown(results).into_bytes(),
             Self::Cases => report::junit(results)?.into_bytes(),

@@ -11,6 +11,7 @@ use tokclock_engine::run::Way;
 use tokclock_engine::workload::{CacheBust, Class, DataSpec, Format, Source, Text, Tls, Tokenizer};
 
 use super::content::Said;
+use super::disagg::Role;
 use super::target::Api;
 use crate::config::Options;
 use crate::exit::Failure;
@@ -21,6 +22,7 @@ pub(crate) struct Needed<'a> {
     pub(crate) api: &'a Api,
     pub(crate) way: &'a Way,
     pub(crate) tls: &'a Tls,
+    pub(crate) role: Option<&'a Role>,
     pub(crate) options: &'a Options,
 }
 

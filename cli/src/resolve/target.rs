@@ -76,10 +76,26 @@ fn asks_length(dialect: Dialect) -> bool {
     dialect.generates() && dialect != Dialect::Template
 }
 
-fn check_url(text: &str, dialect: Dialect) -> Result<(), Failure> {
+pub(super) fn check_url(text: &str, dialect: Dialect) -> Result<(), Failure> {
+    let url = check_address(text, "http://host:8000")?;
+    let at = dialects_at(url.path());
+    if dialect == Dialect::Template || at.is_empty() || at.contains(&dialect) {
+        return Ok(());
+    }
+    let names: Vec<&str> = at.iter().map(|one| one.as_str()).collect();
+    Err(Failure::usage(format!(
+        "the URL ends in the endpoint of {}, but the dialect is {dialect}: give the base URL, or \
+         add --dialect {}",
+        names.join(", "),
+        names[0]
+    )))
+}
+
+/// A URL that may be asked and saved, as the `example` is one.
+pub(super) fn check_address(text: &str, example: &str) -> Result<Url, Failure> {
     // The text is not shown before it is known to hold no password.
     let url = Url::parse(text).map_err(|error| {
-        Failure::usage(format!("the URL is not valid ({error}): give one such as http://host:8000"))
+        Failure::usage(format!("the URL is not valid ({error}): give one such as {example}"))
     })?;
     if !url.username().is_empty() || url.password().is_some() {
         return Err(Failure::usage(
@@ -88,7 +104,7 @@ fn check_url(text: &str, dialect: Dialect) -> Result<(), Failure> {
     }
     if !matches!(url.scheme(), "http" | "https") {
         return Err(Failure::usage(format!(
-            "`{}://` is no address that tokclock speaks to: give one such as http://host:8000",
+            "`{}://` is no address that tokclock speaks to: give one such as {example}",
             url.scheme()
         )));
     }
@@ -103,17 +119,7 @@ fn check_url(text: &str, dialect: Dialect) -> Result<(), Failure> {
             "the URL has a fragment (`#...`), which no server sees: drop it",
         ));
     }
-    let at = dialects_at(url.path());
-    if dialect == Dialect::Template || at.is_empty() || at.contains(&dialect) {
-        return Ok(());
-    }
-    let names: Vec<&str> = at.iter().map(|one| one.as_str()).collect();
-    Err(Failure::usage(format!(
-        "the URL ends in the endpoint of {}, but the dialect is {dialect}: give the base URL, or \
-         add --dialect {}",
-        names.join(", "),
-        names[0]
-    )))
+    Ok(url)
 }
 
 /// The template that is named, checked.

@@ -31,7 +31,7 @@ pub(super) fn way(options: &Options) -> Result<Way, Failure> {
     let elsewhere =
         [("--unix-socket", options.unix_socket.is_some()), ("--proxy", options.proxy.is_some())];
     if let (true, Some((name, _))) =
-        (options.url.is_empty(), elsewhere.iter().find(|(_, is_given)| *is_given))
+        (options.servers().is_empty(), elsewhere.iter().find(|(_, is_given)| *is_given))
     {
         return Err(Failure::usage(format!(
             "{name} leads to a server of yours: give its URL too, such as http://localhost"
@@ -46,7 +46,7 @@ pub(super) fn way(options: &Options) -> Result<Way, Failure> {
 /// Remarks on options that change nothing in this run.
 pub(super) fn unused(options: &Options) -> Vec<String> {
     let mut notes = Vec::new();
-    let is_tls = options.url.iter().any(|url| url.starts_with("https://"));
+    let is_tls = options.servers().iter().any(|url| url.starts_with("https://"));
     let of_tls = [
         ("--cacert", options.cacert.is_some()),
         ("--cert", options.cert.is_some()),
@@ -64,7 +64,7 @@ pub(super) fn unused(options: &Options) -> Vec<String> {
                 .and_then(url::Url::host_str)
                 .is_some_and(|is| is.eq_ignore_ascii_case(host))
         };
-        if !options.url.iter().any(is_named) {
+        if !options.servers().iter().any(is_named) {
             notes.push(format!("--resolve {text} changes nothing: no URL names {host}"));
         }
     }

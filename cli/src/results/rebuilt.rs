@@ -12,9 +12,11 @@ use tokclock_engine::workload::{Client, Content, Endpoint, Load, Stop, Target, W
 use super::{ResultDir, Told, WINDOWS, windows};
 use crate::config::Options;
 use crate::exit::Failure;
-use crate::output;
 use crate::resolve::Draft;
 use crate::resolve::gather::Gathered;
+use crate::resolve::gpus::GpusAsked;
+use crate::run::servers_of;
+use crate::{gpus, output};
 
 /// What stands for the URL of a server that nobody names.
 const EMBEDDED: &str = "the embedded simulator";
@@ -38,7 +40,11 @@ pub(super) fn rebuild(path: &Path, run_toml: Option<&str>) -> Result<Option<Summ
     }
     let has_chunks = remains.has_chunks();
     let facts = remains.facts(&workload);
-    let mut summary = over(&requests, |rows| measure::summarize_remains(&workload, &facts, rows))?;
+    let mut servers = servers_of(path, &facts);
+    let mut summary = over(&requests, |rows| {
+        measure::summarize_remains(&workload, &facts, rows.inspect(|row| servers.hear(row)))
+    })?;
+    summary.servers = servers.finish();
     summary.run.name = draft.as_ref().map(|draft| draft.name().to_owned());
     if draft.is_none() {
         nothing_asked(&mut summary);
@@ -49,6 +55,10 @@ pub(super) fn rebuild(path: &Path, run_toml: Option<&str>) -> Result<Option<Summ
             );
         }
     }
+    let interval_ns = draft.as_ref().and_then(|draft| GpusAsked::of(draft.options()).ok());
+    let interval_ns = interval_ns.map(|asked| asked.interval_ns);
+    // What cannot be read is left out: the rest of the result is worth more.
+    summary.gpus = gpus::report(path, &summary, interval_ns, &[]).ok().flatten();
     save(path, &summary, &facts, has_chunks);
     Ok(Some(summary))
 }
@@ -131,7 +141,7 @@ fn draft(path: &Path) -> Result<Draft, Failure> {
 /// The load of a run as it was asked for; nobody is asked for an address.
 fn asked(draft: &Draft) -> Workload {
     let options = draft.options();
-    let mut urls = options.url.clone();
+    let mut urls = options.servers().to_vec();
     if urls.is_empty() {
         urls.push(EMBEDDED.to_owned());
     }

@@ -174,7 +174,7 @@ fn row((name, of, judged): &Line<'_>) -> Markup {
     }
 }
 
-fn plain_table(lines: &[(&'static str, &Distribution)]) -> Markup {
+pub(super) fn plain_table(lines: &[(&'static str, &Distribution)]) -> Markup {
     let head = ["part", "unit", "count", "mean", "p50", "p90", "p95", "p99", "max"];
     let row = |(name, of): &(&'static str, &Distribution)| {
         let unit = unit_of(of);

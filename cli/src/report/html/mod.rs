@@ -10,12 +10,15 @@
 mod charts;
 mod facts;
 mod frontier;
+mod gpus;
 mod latency;
+mod legs;
 mod over_time;
 mod payload;
 mod run;
 mod search;
 mod seen;
+mod servers;
 mod several;
 mod sheet;
 mod single;

@@ -47,7 +47,7 @@ pub(super) fn write(sheet: &mut Sheet, summary: &Summary, seen: &Seen) -> Markup
 }
 
 /// Where the measured part begins and ends, where something came before or after it.
-fn marks(summary: &Summary) -> Value {
+pub(super) fn marks(summary: &Summary) -> Value {
     let (run, window) = (&summary.run, &summary.run.window);
     let seconds = |ns: u64| short(ns as f64 / NS_PER_S);
     let mut shapes = Vec::new();
@@ -63,13 +63,15 @@ fn marks(summary: &Summary) -> Value {
     json!({ "shapes": shapes, "annotations": notes })
 }
 
-fn with(marks: &Value, x: Value, y: Value) -> Value {
+/// The layout of a chart with these marks and axes.
+pub(super) fn with(marks: &Value, x: Value, y: Value) -> Value {
     json!({
         "shapes": marks["shapes"], "annotations": marks["annotations"], "xaxis": x, "yaxis": y,
     })
 }
 
-fn seconds_axis() -> Value {
+/// The axis of time.
+pub(super) fn seconds_axis() -> Value {
     json!({ "title": { "text": "s from the start" } })
 }
 

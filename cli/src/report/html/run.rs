@@ -7,18 +7,21 @@ use tokclock_engine::measure::{
 };
 
 use super::super::text::{Page, Said, Tone, count};
-use super::super::{client, front, parts, rates, tokens};
+use super::super::{client, front, parts, rates, server_times, tokens};
 use super::seen::Seen;
 use super::sheet::Sheet;
 use super::words::{self, ABSENT, number, percent, time};
-use super::{charts, facts, latency, over_time, single};
+use super::{charts, facts, gpus, latency, legs, over_time, servers, single};
 use crate::results::Kept;
 
 /// Writes it.
 pub(super) fn write(sheet: &mut Sheet, kept: &Kept, summary: &Summary, name: &str) -> Markup {
     let seen = Seen::of(kept, summary);
     let latencies = latency::write(sheet, summary, &seen);
+    let legs = legs::write(sheet, summary, &seen);
     let over_time = over_time::write(sheet, summary, &seen);
+    let gpus = gpus::write(sheet, summary, &kept.path);
+    let servers = servers::write(sheet, kept, summary);
     let singles = seen.views.as_ref().map_or(&[][..], |views| &views.singles);
     let singles = single::write(sheet, singles);
     let client = own_client(sheet, summary, &seen);
@@ -27,7 +30,11 @@ pub(super) fn write(sheet: &mut Sheet, kept: &Kept, summary: &Summary, name: &st
         (first(sheet, summary, &seen, name))
         (sheet.section("objectives", "Objectives", &objectives(summary)))
         (sheet.section("latency", "Latency", &latencies))
+        (sheet.section("legs", "Prefill and decode", &legs))
+        (sheet.section("server", "What the server says", &said_by_server(summary)))
         (sheet.section("time", "Over time", &over_time))
+        (sheet.section("gpus", "GPUs", &gpus))
+        (sheet.section("servers", "Servers", &servers))
         (sheet.section("single", "Single requests", &singles))
         (sheet.section("failures", "Failures", &failures(summary)))
         (sheet.section("parts", "Parts of the load", &load_parts(summary)))
@@ -262,6 +269,11 @@ fn failures(summary: &Summary) -> Markup {
     let head = ["class", "requests", "of those settled", "the first of them said"];
     let rows: Vec<Vec<String>> = rows.chain(cancelled).collect();
     words::table("Requests of the measured part that did not end well.", &head, &rows)
+}
+
+/// Times that servers told of their own work, and what the client saw beyond them.
+fn said_by_server(summary: &Summary) -> Markup {
+    words::told(&Page::heard(|page| server_times::write(page, summary)))
 }
 
 fn load_parts(summary: &Summary) -> Markup {

@@ -156,7 +156,8 @@ fn table(singles: &[Shown]) -> (Vec<&'static str>, Vec<Vec<String>>) {
     };
     let phases: Vec<&(&str, &'static str, usize, &str)> = PHASES.iter().filter(shown).collect();
     let head = ["request", "begun", "TTFT", "E2E", "tokens in", "out"];
-    let head = head.into_iter().chain(phases.iter().map(|(_, name, ..)| *name)).collect();
+    let trace = singles.iter().any(|one| one.trace_id.is_some()).then_some("trace");
+    let head = head.into_iter().chain(phases.iter().map(|(_, name, ..)| *name)).chain(trace);
     let tokens = |count: Option<u64>| count.map_or_else(|| ABSENT.to_owned(), |n| n.to_string());
     let row = |one: &Shown| {
         let own = [
@@ -167,7 +168,10 @@ fn table(singles: &[Shown]) -> (Vec<&'static str>, Vec<Vec<String>>) {
             tokens(one.input_tokens),
             tokens(one.output_tokens),
         ];
-        own.into_iter().chain(phases.iter().map(|(key, ..)| time(spent(one, key)))).collect()
+        let spent = phases.iter().map(|(key, ..)| time(spent(one, key)));
+        let sent =
+            trace.map(|_| one.trace_id.as_deref().map_or_else(|| ABSENT.to_owned(), words::safe));
+        own.into_iter().chain(spent).chain(sent).collect()
     };
-    (head, singles.iter().map(row).collect())
+    (head.collect(), singles.iter().map(row).collect())
 }

@@ -39,7 +39,11 @@ pub(super) fn by_load(sheet: &mut Sheet, curve: &Curve) -> Markup {
     ];
     let shown: Vec<Markup> =
         figures.into_iter().flatten().map(|figure| sheet.figure(figure)).collect();
-    html! { div.grid { @for one in &shown { (one) } } }
+    let legs = super::legs::by_load(curve).map(|figure| sheet.figure(figure));
+    html! {
+        div.grid { @for one in &shown { (one) } }
+        @if let Some(legs) = legs { (legs) }
+    }
 }
 
 /// Ticks of a logarithmic axis are at least so many times one another, so that each can be read.
