@@ -75,6 +75,8 @@ pub fn carry_out(workload: &Workload) -> Result<Carried, Box<dyn Error>> {
         run_id: "bench".to_owned(),
         resolve_ns: 0,
         materials: Materials::default(),
+        gpus: None,
+        scrape: Default::default(),
     };
     check(workload)?;
     let cpu = own_cpu_ns();

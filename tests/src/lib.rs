@@ -155,7 +155,8 @@ pub fn materials(workload: &Workload) -> Materials {
 pub fn carry_out_with(workload: &Workload, materials: Materials, control: &Arc<Control>) -> Ran {
     let dir = TempDir::new().unwrap();
     let out_dir = dir.path().to_owned();
-    let setup = Setup { out_dir, run_id: "test".to_owned(), resolve_ns: 0, materials };
+    let (run_id, scrape) = ("test".to_owned(), Default::default());
+    let setup = Setup { out_dir, run_id, resolve_ns: 0, materials, gpus: None, scrape };
     let facts = run(workload, &setup, control, &Progress::new()).unwrap();
     let mut rows = rows(dir.path());
     rows.sort_by_key(|row| row.index);

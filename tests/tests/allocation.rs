@@ -160,7 +160,9 @@ fn peak_of(sim: &Server, number: u64) -> u64 {
         out_dir: dir.path().to_owned(),
         run_id: "test".to_owned(),
         resolve_ns: 0,
+        scrape: Default::default(),
         materials: Materials::default(),
+        gpus: None,
     };
     let before = LIVE.load(Relaxed);
     PEAK.store(before, Relaxed);

@@ -102,8 +102,11 @@ fn a_saved_run_can_be_run_again_and_sends_the_same() {
     let dir = TempDir::new().unwrap();
     let mut bodies = Vec::new();
     let sim = Sim::start(settings());
-    let first =
-        run(dir.path(), &url(sim.address()), &["--rate", "200", "--requests", "30", "--osl", "4"]);
+    let first = run(
+        dir.path(),
+        &url(sim.address()),
+        &["--rate", "200", "--requests", "30", "--osl", "4", "--client-limit", "late=none"],
+    );
     assert_eq!(code(&first), 0, "{}", stderr(&first));
     let again = tokclock(dir.path())
         .args(["run", "--config", "out/run.toml", "--out", "again", "-q"])

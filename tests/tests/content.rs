@@ -45,12 +45,12 @@ fn text(body: &Value) -> &str {
 #[test]
 fn an_input_length_may_include_what_the_server_adds() {
     // It counts words, and seven tokens of its own.
-    let (address, server) = odd_server(12, |stream| counting(stream, 7));
+    let (address, server) = odd_server(16, |stream| counting(stream, 7));
     let dir = TempDir::new().unwrap();
     let options = ["--isl", "40", "--osl", "1", "--requests", "3", "--concurrency", "1"];
     let options = [&options[..], &["--isl-includes-template"]].concat();
     let output = tokclock(dir.path(), &format!("http://{address}"), &options).output().unwrap();
-    for _ in 0..12 {
+    for _ in 0..16 {
         let _ = TcpStream::connect(address);
     }
     server.join().unwrap();

@@ -84,3 +84,8 @@ fn every_seed_of_a_described_dialect_holds() {
 fn every_seed_of_a_data_set_holds() {
     replay("data", fuzz::data);
 }
+
+#[test]
+fn every_seed_of_a_page_of_metrics_holds() {
+    replay("metrics", fuzz::metrics);
+}

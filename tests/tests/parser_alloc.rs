@@ -68,10 +68,32 @@ fn chunks(content: &str, event: impl Fn(usize, &str) -> String) -> Vec<u8> {
 }
 
 /// The servers' own formats.
-fn natives() -> [(Dialect, Vec<u8>); 5] {
+fn natives() -> [(Dialect, Vec<u8>); 7] {
     let sse = "text/event-stream";
     let so_far = |at: usize| TEXTS.iter().cycle().take(at + 1).copied().collect::<String>();
     [
+        // Where every event tells how long the server took.
+        (
+            Dialect::OpenaiChat,
+            chunks(sse, |at, text| {
+                format!(
+                    "data: {{\"choices\":[{{\"delta\":{{\"content\":\"{text}\"}}}}],\"timings\":\
+                     {{\"prompt_n\":4,\"prompt_ms\":1.{at},\"predicted_ms\":{at}.5}},\"nvext\":\
+                     {{\"timing\":{{\"ttft_ms\":1.{at}}}}}}}\n\n"
+                )
+            }),
+        ),
+        (
+            Dialect::SglangGenerate,
+            chunks(sse, |at, _| {
+                format!(
+                    "data: {{\"text\":\"{}\",\"meta_info\":{{\"id\":\"q\",\"queue_time\":0.{at},\
+                     \"completion_tokens\":{},\"request_received_ts\":17.{at}}}}}\n\n",
+                    so_far(at),
+                    at + 1
+                )
+            }),
+        ),
         (
             Dialect::SglangGenerate,
             chunks(sse, |at, _| {

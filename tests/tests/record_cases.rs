@@ -200,6 +200,10 @@ impl Annotate for Plain {
         format!("r{index}")
     }
 
+    fn trace_id(&self, _: u64) -> Option<String> {
+        None
+    }
+
     fn class(&self, _: u16) -> Option<String> {
         None
     }

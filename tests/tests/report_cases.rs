@@ -33,6 +33,7 @@ fn row(index: u64, record: &Value) -> Row {
     Row {
         index,
         request_id: record["id"].as_str().unwrap().to_owned(),
+        trace_id: None,
         phase: Phase::Measure,
         class: None,
         session: None,
@@ -81,6 +82,9 @@ fn row(index: u64, record: &Value) -> Row {
         text: None,
         reasoning_text: None,
         retry_after: None,
+        legs: None,
+        kv_fallback: None,
+        server: None,
     }
 }
 
@@ -285,7 +289,7 @@ fn o007_a_killed_run_is_rebuilt_with_one_command() {
     wait_until("requests to finish", || finished(&out) >= 8);
     run.signal(9);
     let _ = run.end();
-    assert_eq!(names(&out), ["requests.jsonl", "run.toml"]);
+    assert_eq!(names(&out), ["requests.jsonl", "run.toml", "servers.csv"]);
     let output = TOOL.run(dir.path(), "report out --format json --out -", &[]);
     exits_with(&output, 0);
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();

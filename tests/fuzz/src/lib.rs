@@ -8,6 +8,7 @@ use std::io::{self, Read};
 use std::sync::Arc;
 
 use tokclock_engine::plan::data::DataSet;
+use tokclock_engine::telemetry::server::{Counter, Gauge, Pair, counted};
 use tokclock_engine::workload::{DataSpec, Format, OnBadLine, Source};
 use tokclock_parser::answer::{Answer, Limits, Settings};
 use tokclock_parser::body::{Body, Part};
@@ -216,6 +217,20 @@ pub fn data(input: &[u8]) {
     }
 }
 
+/// No figure of a page of metrics is other than a number, and the bounds of buckets rise.
+pub fn metrics(input: &[u8]) {
+    let Some(counted) = counted(&String::from_utf8_lossy(input)) else { return };
+    let gauges = Gauge::ALL.iter().filter_map(|gauge| counted.gauge(*gauge));
+    let counters = Counter::ALL.iter().filter_map(|counter| counted.counter(*counter));
+    assert!(gauges.chain(counters).chain(counted.kv_use_max).all(f64::is_finite));
+    for pair in Pair::ALL {
+        let pair_is_finite = |(sum, count): (f64, f64)| sum.is_finite() && count.is_finite();
+        assert!(counted.pair(*pair).is_none_or(pair_is_finite));
+        let buckets = counted.buckets(*pair);
+        assert!(buckets.windows(2).all(|two| two[0].0 < two[1].0), "{buckets:?}");
+    }
+}
+
 type Entries = (Vec<Vec<u8>>, String);
 
 fn data_in_pieces(
@@ -282,6 +297,7 @@ fn same_without_shapes(dialect: &Dialect, body: &[u8]) {
         for _ in 0..2 {
             forgets.forget();
             assert_eq!(learns.event(message), forgets.event(message));
+            assert_eq!(learns.server_times(), forgets.server_times());
         }
     }
 }
@@ -322,6 +338,7 @@ pub fn answer_in_pieces(answer: &mut Answer, wire: &[u8], pieces: &[usize]) -> V
         found.push(format!("{left_over} left over"));
     }
     found.push(format!("{not_streaming} {coded} {:?}", answer.error_body()));
+    found.push(format!("{:?} {:?}", answer.server_times(), answer.named_times()));
     found
 }
 

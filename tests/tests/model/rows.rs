@@ -34,6 +34,7 @@ pub(super) fn row(point: &Point, answer: &Answer, index: u64, end: u64) -> Row {
     Row {
         index,
         request_id: String::new(),
+        trace_id: None,
         phase: point.phase(answer.arrived),
         class: None,
         session: None,
@@ -82,6 +83,9 @@ pub(super) fn row(point: &Point, answer: &Answer, index: u64, end: u64) -> Row {
         text: None,
         reasoning_text: None,
         retry_after: None,
+        legs: None,
+        kv_fallback: None,
+        server: None,
     }
 }
 
