@@ -120,6 +120,10 @@ fn reach(reaching: &Reaching<'_>, cpu: Option<usize>) -> Result<Reached, Failure
                 .map_err(|error| failed(&error))?;
         }
     }
+    // A load that meets a dead one would tell of nothing but failures.
+    for other in servers.iter().skip(options.servers().len().max(1)) {
+        engine::reach(&reaching.asked(other)).map_err(|error| failed(&error))?;
+    }
     let listed = match engine::models(&reaching.asked(&servers[0])) {
         // Without a server no option helps.
         Err(error) if error.is_no_answer() => return Err(failed(&error)),

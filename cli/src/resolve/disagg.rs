@@ -68,11 +68,10 @@ pub(super) fn resolve(options: &mut Options, api: &Api) -> Result<Option<Role>, 
              servers are asked at once, as {flow} does: drop it"
         )));
     }
-    let default = if flow.is_concurrent() { Share::from_percent(0.0) } else { SAMPLE };
-    let baseline = *given.handoff_sample.get_or_insert(default);
-    if flow.is_concurrent() {
-        given.handoff_sample = None;
-    }
+    let baseline = match flow.is_concurrent() {
+        true => Share::from_percent(0.0),
+        false => *given.handoff_sample.get_or_insert(SAMPLE),
+    };
     let prefill = given.prefill.iter().map(|text| wanted(text, flow, api.dialect));
     let prefill = prefill.collect::<Result<Vec<_>, _>>()?;
     for url in given.decode.iter().chain(&given.router) {
