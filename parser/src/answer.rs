@@ -266,7 +266,7 @@ impl Answer {
     pub fn server_times(&self) -> Option<ServerTimes> {
         let told = self.decoder.server_times();
         let head = self.head.times.as_ref().map(|head| &head.times);
-        [Some(told), head].into_iter().flatten().find(|times| times.is_known()).copied()
+        [told, head].into_iter().flatten().find(|times| times.is_known()).copied()
     }
 
     /// Times by the names that the server gave them in its head.

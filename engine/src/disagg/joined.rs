@@ -1,7 +1,7 @@
 //! The record of a request, from the records of its legs.
 
 use super::Planned;
-use crate::record::{Arm, KvFallback, Leg, Legs, Marks, NONE, Outcome, ServerTimings, Settled};
+use crate::record::{Arm, KvFallback, Leg, Legs, Marks, NONE, Outcome, Settled};
 
 /// The legs of one request, as far as they are over.
 #[derive(Debug, Default)]
@@ -146,7 +146,7 @@ fn leg(settled: &Settled, url: String) -> Leg {
         cached_tokens: settled.usage.and_then(|usage| usage.cached_tokens),
         bytes: settled.bytes,
         lag_max: settled.lag_max,
-        server: ServerTimings::of(settled.server, &settled.named_times, settled.endpoint),
+        server: settled.server.clone(),
     }
 }
 

@@ -8,7 +8,7 @@ use tokclock_parser::head::Head;
 use super::outcome::Ending;
 use super::setup::Count;
 
-use crate::record::{Chunk, NONE, Settled, TokenSource, assign_tokens};
+use crate::record::{Chunk, NONE, ServerTimings, Settled, TokenSource, assign_tokens};
 
 /// The two times of one read, ns since the run's start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -298,8 +298,7 @@ impl Exchange {
         if error.is_some() {
             self.settled.error_text = self.error_text(answer, ending);
         }
-        self.settled.server = answer.server_times();
-        self.settled.named_times.extend_from_slice(answer.named_times());
+        self.settled.server = ServerTimings::of(answer.server_times(), answer.named_times());
         let reported = self.settled.usage.and_then(|usage| usage.output_tokens);
         let (tokens, source) = if let Some(tokens) = reported {
             (Some(tokens), Some(TokenSource::Usage))

@@ -82,10 +82,10 @@ impl Core {
         if let Some(text) = &mut conn.exchange.settled.error_text {
             self.setup.secrets.hide(text);
         }
-        for (name, _) in &mut conn.exchange.settled.named_times {
-            self.setup.secrets.hide(name);
+        if let Some(told) = &mut conn.exchange.settled.server {
+            told.endpoint = conn.server as u16;
+            told.named.iter_mut().for_each(|(name, _)| self.setup.secrets.hide(name));
         }
-        conn.exchange.settled.endpoint = conn.server as u16;
         if let Some(leg) = conn.leg.take() {
             return self.leg_over(id, leg);
         }

@@ -98,18 +98,14 @@ fn is_first(endpoint: &u16) -> bool {
 
 impl ServerTimings {
     /// From what the parser found: nothing if there is neither a time nor a name.
-    pub(crate) fn of(
-        times: Option<ServerTimes>,
-        named: &[(String, u64)],
-        endpoint: u16,
-    ) -> Option<Box<Self>> {
+    pub(crate) fn of(times: Option<ServerTimes>, named: &[(String, u64)]) -> Option<Box<Self>> {
         if times.is_none() && named.is_empty() {
             return None;
         }
         let times = times.unwrap_or_default();
         Some(Box::new(Self {
             source: times.source().into(),
-            endpoint,
+            endpoint: 0,
             queue_ns: times.get(Time::Queue),
             prefill_ns: times.get(Time::Prefill),
             ttft_ns: times.get(Time::Ttft),

@@ -2,7 +2,6 @@
 //! make a [`Row`] of it. Fixed size but for buffers that go back and forth.
 
 use tokclock_parser::event::{Finish, Usage};
-use tokclock_parser::times::ServerTimes;
 
 use super::{
     ErrorClass, KvFallback, Legs, Outcome, Phase, Row, ServerTimings, TokenSource, WaitCause,
@@ -109,12 +108,8 @@ pub struct Settled {
     /// The requests that this one became, where prefill and decode are apart.
     pub legs: Option<Box<Legs>>,
     pub kv_fallback: Option<KvFallback>,
-    /// Number of the server that it went to, among those that were given.
-    pub endpoint: u16,
     /// What the server said of its own work.
-    pub server: Option<ServerTimes>,
-    /// Times that the answer's head gave a name of their own, ns.
-    pub named_times: Vec<(String, u64)>,
+    pub server: Option<Box<ServerTimings>>,
 }
 
 /// What the writer adds to a settled request to make a row.
@@ -176,9 +171,7 @@ impl Settled {
             reasoning: Vec::new(),
             legs: None,
             kv_fallback: None,
-            endpoint: 0,
             server: None,
-            named_times: Vec::new(),
         }
     }
 
@@ -250,7 +243,7 @@ impl Settled {
             retry_after: self.retry_after,
             legs: self.legs.clone(),
             kv_fallback: self.kv_fallback,
-            server: ServerTimings::of(self.server, &self.named_times, self.endpoint),
+            server: self.server.clone(),
         }
     }
 }

@@ -34,10 +34,19 @@ pub struct Decoder {
     repaired: String,
     /// The counts of the event read last by JSON.
     usage: Usage,
-    /// What the server said of its own work in this response.
-    times: ServerTimes,
+    /// What the server said of its own work in this response. Most say nothing, and of thousands of
+    /// connections each has a place for it.
+    times: Option<Box<ServerTimes>>,
     /// What is remembered of the earlier events of this response.
     past: Past,
+}
+
+/// Takes what an event told of the server's own work; there is a place for it from the first on.
+#[inline]
+fn take(times: &mut Option<Box<ServerTimes>>, told: &ServerTimes) {
+    if told.is_known() {
+        times.get_or_insert_default().take(told);
+    }
 }
 
 impl Decoder {
@@ -50,7 +59,7 @@ impl Decoder {
             joined: String::new(),
             repaired: String::new(),
             usage: Usage::default(),
-            times: ServerTimes::default(),
+            times: None,
             past: Past::default(),
         }
     }
@@ -58,12 +67,14 @@ impl Decoder {
     /// Another response begins. What events look like is still known.
     pub fn begin(&mut self) {
         self.past.begin();
-        self.times = ServerTimes::default();
+        if let Some(times) = &mut self.times {
+            **times = ServerTimes::default();
+        }
     }
 
     /// What the server said of its own work in this response so far.
-    pub fn server_times(&self) -> &ServerTimes {
-        &self.times
+    pub fn server_times(&self) -> Option<&ServerTimes> {
+        self.times.as_deref()
     }
 
     /// Forgets the shapes of all events: the next one is read as JSON.
@@ -122,7 +133,7 @@ impl Decoder {
         let text = utf8(data, &mut self.repaired);
         match self.dialect.read_document(text) {
             Ok(found) => {
-                self.times.take(&found.times);
+                take(&mut self.times, &found.times);
                 judge(found, &mut self.joined, &mut self.usage)
             }
             Err(error) => Event::Malformed(place(text, &error)),
@@ -146,7 +157,7 @@ impl Decoder {
         let event = match self.dialect.read(name, text, &mut self.past) {
             Ok(mut found) if self.dialect.may_repeat() => {
                 // Its shape is not learned: the same bytes mean something else the next time.
-                self.times.take(&found.times);
+                take(&mut self.times, &found.times);
                 let tokens = self.past.so_far.subtract(&mut found);
                 let event = judge(found, &mut self.joined, &mut self.usage);
                 match event {
@@ -159,7 +170,7 @@ impl Decoder {
             Ok(found) => {
                 // Times are in no shape: they are never those of another request.
                 (spots, single) = (found.spots, found.single || found.times.is_known());
-                self.times.take(&found.times);
+                take(&mut self.times, &found.times);
                 judge(found, &mut self.joined, &mut self.usage)
             }
             // One router writes errors in the notation of its own language.
