@@ -23,6 +23,7 @@ pub mod lengths;
 pub mod prompt;
 pub mod random;
 mod recorded;
+mod request;
 mod script;
 mod synthetic;
 mod timing;
@@ -42,11 +43,10 @@ pub use traceparent::Traces;
 pub use walk::{Place, Walk};
 
 use std::fmt;
-use std::io::Write;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::disagg::{self, Planned, Planner};
+use crate::disagg::{Planned, Planner};
 use crate::workload::{Class, Connections, Dialect, Stop, Warmup, Workload};
 use body::Dialogue;
 use cache::Seen;
@@ -55,6 +55,7 @@ use data::DataSet;
 use head::Head;
 use prompt::Prompts;
 use random::{Purpose, Streams};
+use request::{close_head, push_number};
 use timing::Timing;
 
 /// Most input tokens of a prompt; its body then takes up to 64 MB.
@@ -308,58 +309,6 @@ impl Plan {
         self.write(&self.place(item), &mut Scratch::default(), out)
     }
 
-    /// Appends the request that goes out first of those that a request becomes whose body is `whole`.
-    fn write_legs(
-        &self,
-        index: u64,
-        item: u64,
-        whole: &[u8],
-        out: &mut Vec<u8>,
-    ) -> Result<(Range<usize>, Option<Box<Planned>>), PlanError> {
-        let Some(planner) = &self.legs else { return Ok((0..0, None)) };
-        if !disagg::is_object(whole) {
-            return Err(PlanError::NoObject { index });
-        }
-        let digits = self.write_head(planner.first(item), (index, item), out);
-        let body_at = out.len();
-        let planned = planner.split((item, index), whole, out, |to, head| {
-            let digits = self.write_head(to, (index, item), head);
-            head.truncate(digits.start);
-        });
-        Ok((close_head(digits, body_at, out), Some(Box::new(planned))))
-    }
-
-    /// The server of an item: request *i* goes to number *i mod n*.
-    pub(crate) fn server(&self, item: u64) -> usize {
-        (item % self.heads.len() as u64) as usize
-    }
-
-    /// Appends the head of a leg (0: the whole) of request `index` of `item` to a server; where the digits of the body's length
-    /// belong.
-    fn write_head(
-        &self,
-        (server, leg): (usize, u8),
-        (index, item): (u64, u64),
-        out: &mut Vec<u8>,
-    ) -> Range<usize> {
-        let head = &self.heads[server];
-        out.extend_from_slice(&head.fixed);
-        push_number(index, out);
-        if let Some(session) = &head.session {
-            out.extend_from_slice(session);
-            push_number(item, out);
-        }
-        if let Some(traces) = self.traces {
-            out.extend_from_slice(head::TRACE);
-            traces.write(index, leg, out);
-        }
-        out.extend_from_slice(head::CONTENT_LENGTH);
-        let at = out.len();
-        out.extend_from_slice(&[b'0'; LENGTH_DIGITS]);
-        out.extend_from_slice(head::END);
-        at..at + LENGTH_DIGITS
-    }
-
     /// The pause before the first request of an item, unless its user has sent nothing yet, ns.
     pub(crate) fn pause_ns(&self, place: &Place) -> u64 {
         self.classes[place.class].pause_ns(place.index)
@@ -373,36 +322,6 @@ impl Plan {
     /// Whether anything pauses.
     pub(crate) fn has_pauses(&self) -> bool {
         self.has_sessions || self.classes.iter().any(ClassPlan::has_pauses)
-    }
-}
-
-/// Digits that are kept free for the length of a body: up to 10 GB.
-const LENGTH_DIGITS: usize = 10;
-
-/// Fills in the length of the body that begins at `body_at` and closes the gap before it. Where the
-/// body then lies.
-fn close_head(digits: Range<usize>, body_at: usize, out: &mut Vec<u8>) -> Range<usize> {
-    let length = out.len() - body_at;
-    let spare = write_length(length, &mut out[digits.clone()]);
-    out.drain(digits.start..digits.start + spare);
-    body_at - spare..out.len()
-}
-
-fn push_number(number: u64, out: &mut Vec<u8>) {
-    // Writing into a vector cannot fail.
-    let _ = write!(out, "{number}");
-}
-
-/// Writes `length` into the end of `digits`; how many digits before it are left over.
-fn write_length(mut length: usize, digits: &mut [u8]) -> usize {
-    let mut spare = digits.len();
-    loop {
-        spare -= 1;
-        digits[spare] = b'0' + (length % 10) as u8;
-        length /= 10;
-        if length == 0 || spare == 0 {
-            return spare;
-        }
     }
 }
 
