@@ -222,7 +222,7 @@ fn a_router_is_measured_beside_ours() {
     let by = report(&asked, &ran).router.unwrap();
     let over = by.overhead.p50.unwrap();
     // A proxy costs more than it thinks, and a busy machine makes it more.
-    assert!(over > DELAY as i64 * 19 / 20 && over < 3 * DELAY as i64, "{over}");
+    assert!(over > DELAY as i64 * 3 / 4 && over < 4 * DELAY as i64, "{over}");
     let [Some(low), Some(high)] = by.ci95.p50 else { unreachable!("60 requests an arm: {by:?}") };
     assert!(low < over && over < high);
 }

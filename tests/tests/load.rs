@@ -258,7 +258,8 @@ fn an_interrupt_lets_what_is_in_flight_end_and_a_second_one_does_not() {
         let control = Arc::new(Control::new());
         let wish = Arc::clone(&control);
         let user = std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_millis(600));
+            // A busy host takes its time to start.
+            std::thread::sleep(Duration::from_millis(1400));
             if second { wish.cut() } else { wish.stop() }
         });
         let ran = carry_out_under(&load, &control);
