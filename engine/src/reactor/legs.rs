@@ -267,17 +267,19 @@ impl Core {
         pair.has_failed |= failed;
         if pair.open > 0 {
             if failed && let Some(id) = other {
-                self.break_off(id);
+                self.break_off(id, leg);
             }
             return Settling::PutOff;
         }
         self.pair_over(leg)
     }
 
-    /// The leg on connection `id` serves nobody any more: the other one has failed.
-    fn break_off(&mut self, id: usize) {
+    /// The leg on connection `id` serves nobody any more: the other one, `failed`, is over.
+    fn break_off(&mut self, id: usize, failed: Leg) {
         let conn = &mut self.conns[id];
-        if conn.ours.is_none() {
+        // Its connection may have died and carry another request by now.
+        let is_its = conn.leg.is_some_and(|leg| leg.pair == failed.pair);
+        if is_its && conn.ours.is_none() {
             conn.ours = Some(ErrorClass::Deadline);
             if conn.fd >= 0 {
                 socket::shutdown(conn.fd);
