@@ -8,6 +8,7 @@ use super::*;
 use crate::args::parse_options;
 use crate::config::ContentOptions;
 
+mod legs;
 mod said;
 
 const CPUS: [usize; 4] = [0, 1, 2, 3];
