@@ -37,6 +37,38 @@ pub enum PlanError {
     /// Nothing may be in flight.
     #[error("max in flight 0: nothing could ever be sent; give at least 1, or leave it out")]
     NoneInFlight,
+    /// Hosts without a user.
+    #[error(
+        "{users} users are too few for {hosts} hosts: each needs one; give more users, or use fewer \
+         hosts"
+    )]
+    FewUsers {
+        /// Users over all hosts.
+        users: u64,
+        /// The hosts.
+        hosts: u32,
+    },
+    /// Hosts that may send nothing.
+    #[error(
+        "max in flight {most} is too few for {hosts} hosts: each needs a place; give more, or use \
+         fewer hosts"
+    )]
+    FewInFlight {
+        /// Places over all hosts.
+        most: u64,
+        /// The hosts.
+        hosts: u32,
+    },
+    /// One host of several would decide on the load by what it alone sees.
+    #[error("{what} depends on what one host sees, and {hosts} hosts share the load: {instead}")]
+    Alone {
+        /// What cannot be had.
+        what: &'static str,
+        /// The hosts.
+        hosts: u32,
+        /// What to do.
+        instead: &'static str,
+    },
     /// Nothing says when the load ends.
     #[error("nothing ends the load: give a number of requests or a duration")]
     Endless,

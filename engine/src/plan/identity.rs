@@ -14,7 +14,8 @@ use ring::digest::{Context, SHA256};
 use super::{Materials, Plan, PlanError};
 use crate::workload::{
     Arrival, Class, Client, Content, Conversation, Endpoint, Groups, Law, LengthLaw, Load,
-    Popularity, Schedule, Shared, Stop, Target, Text, Tokenizer, Warmup, Workload, is_secret,
+    Popularity, Schedule, Shard, Shared, Stop, Target, Text, Tokenizer, Warmup, Workload,
+    is_secret,
 };
 
 /// Bodies that are looked at, at most: enough to show how texts are written and counted.
@@ -277,6 +278,7 @@ impl Lines {
             target: Target { endpoints: vec![nowhere()], ..workload.target.clone() },
             stop: Stop::after(BODIES),
             load: Load::Closed { users: 1, ramp_ns: 0 },
+            shard: Shard::WHOLE,
             seed: SEED,
             ..workload.clone()
         };

@@ -25,6 +25,7 @@ pub mod random;
 mod recorded;
 mod request;
 mod script;
+mod share;
 mod synthetic;
 mod timing;
 pub mod tokens;
@@ -39,6 +40,7 @@ pub use head::{HeadError, OURS_ALONE, Part};
 pub use identity::Identity;
 pub use lengths::LengthSampler;
 pub use script::Script;
+pub(crate) use share::Bounds;
 pub use traceparent::Traces;
 pub use walk::{Place, Walk};
 
@@ -47,7 +49,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::disagg::{Planned, Planner};
-use crate::workload::{Class, Connections, Dialect, Stop, Warmup, Workload};
+use crate::workload::{Class, Connections, Dialect, Shard, Stop, Warmup, Workload};
 use body::Dialogue;
 use cache::Seen;
 use class::ClassPlan;
@@ -87,6 +89,10 @@ pub struct Plan {
     timing: Option<Timing>,
     total: Option<u64>,
     has_sessions: bool,
+    /// Which part of it this host sends.
+    shard: Shard,
+    /// Items are dealt to hosts in rounds of so many: the users of a closed loop.
+    round: u64,
     /// Decides on legs, where prefill and decode are apart.
     legs: Option<Planner>,
 }
@@ -147,6 +153,7 @@ impl Plan {
         run_id: &str,
     ) -> Result<Self, PlanError> {
         check_stop(&workload.stop)?;
+        share::check(workload)?;
         if workload.mix.is_empty() {
             return Err(PlanError::NoClass);
         }
@@ -173,6 +180,8 @@ impl Plan {
             timing: Timing::new(workload, materials)?,
             total: total(&workload.stop, has_sessions),
             has_sessions,
+            shard: workload.shard,
+            round: share::round(&workload.load),
             classes,
         })
     }
@@ -190,11 +199,16 @@ impl Plan {
         self.has_sessions
     }
 
-    /// The arrivals of `reactor` (from 0) out of `reactors`; `None` for a closed loop, whose
-    /// requests go when users are free.
+    /// The arrivals of this host's `reactor` (from 0) out of `reactors`; `None` for a closed loop,
+    /// whose requests go when users are free.
     #[must_use]
     pub fn arrivals(&self, reactor: usize, reactors: usize) -> Option<Arrivals> {
-        Some(self.timing.as_ref()?.arrivals(reactor, reactors))
+        let reactors = reactors.max(1);
+        if reactor >= reactors {
+            return Some(self.timing.as_ref()?.arrivals(reactor, reactors));
+        }
+        let (at, of) = self.shard.of_reactor(reactor as u64, reactors as u64);
+        Some(self.timing.as_ref()?.arrivals(at as usize, of as usize))
     }
 
     /// The class of an item.

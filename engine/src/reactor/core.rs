@@ -114,6 +114,8 @@ pub(crate) struct Core {
     pub(super) issued: u64,
     /// Looks at TCP_INFO that may be had before the next tick.
     pub(super) looks_left: u32,
+    /// Steps of the wall clock that were seen before the kernel told of them.
+    pub(super) steps_untold: u64,
     /// The connection whose receive window was looked at last.
     pub(super) window_at: usize,
     /// The connection whose deadlines are looked at next.
@@ -174,6 +176,7 @@ impl Core {
                 cancelled: 0,
                 issued: 0,
                 looks_left: LOOKS_PER_TICK,
+                steps_untold: 0,
                 window_at: 0,
                 expire_at: 0,
             })

@@ -1,6 +1,7 @@
 //! The threads of a run: reactors, the feeder, the writer. Started together, joined together.
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
 use std::sync::mpsc;
@@ -13,7 +14,9 @@ use super::thread::{Standing, spawn_low};
 use super::{Control, DriverName, Ended, Reactor, RecorderPlan};
 use crate::clock::RunClock;
 use crate::plan::{Plan, PlanError};
-use crate::record::{Annotate, Pooled, SecondPooled, Settled, Spill, WriterRings, rings};
+use crate::record::{
+    Annotate, Pooled, SecondPooled, Settled, Spill, Unwritten, WriterRings, rings,
+};
 use crate::workload::Workload;
 
 /// Finished requests that a reactor may be ahead of the writer: no more memory than a core's cache
@@ -177,11 +180,16 @@ impl<N: Annotate + Send + 'static> Writer<N> {
         Ok(Self { thread, over })
     }
 
-    /// Appends what reactors still held; gives the sum of all seconds.
-    pub(crate) fn finish(self, rest: Vec<(SecondPooled, Vec<Settled>)>) -> io::Result<Pooled> {
+    /// Appends what reactors still held; gives the sum of all seconds. `path` is that of the requests.
+    pub(crate) fn finish(
+        self,
+        rest: Vec<(SecondPooled, Vec<Settled>)>,
+        path: &Path,
+    ) -> Result<Pooled, Unwritten> {
         self.over.store(true, Release);
         self.thread.thread().unpark();
-        let spill = self.thread.join().map_err(|_| io::Error::other("the writer stopped"))?;
-        spill.finish(rest)
+        let stopped =
+            |_| Unwritten { path: path.to_owned(), error: io::Error::other("the writer stopped") };
+        self.thread.join().map_err(stopped)?.finish(rest)
     }
 }

@@ -247,8 +247,8 @@ impl FeedEnd {
     }
 }
 
-/// Feeds all reactors of an open loop: item *i* goes to reactor *i mod n*, in order. Calls `primed`
-/// when all rings are full for the first time.
+/// Feeds all reactors of an open loop: of this host's items each has every *n*th, in order. Calls
+/// `primed` when all rings are full for the first time.
 ///
 /// # Errors
 /// The first request that could not be written; none follows it.
@@ -272,7 +272,8 @@ pub(crate) fn feed_open(
         let place = loop {
             // The others' are gone past.
             let place = walks[reactor].step(plan);
-            if place.item % reactors == reactor as u64 {
+            let (at, of) = plan.shard().of_reactor(reactor as u64, reactors);
+            if place.item % of == at {
                 break place;
             }
         };
@@ -283,8 +284,8 @@ pub(crate) fn feed_open(
     })
 }
 
-/// Feeds all reactors of a closed loop: the next request goes to whichever has room, so that exactly
-/// as many go out as were asked for. Towards the end rings are kept short, so that no reactor sits on
+/// Feeds all reactors of a closed loop: this host's next request goes to whichever has room, so that
+/// exactly as many go out as were asked for. Towards the end rings are kept short, so that no reactor sits on
 /// requests while the users of another have none.
 ///
 /// # Errors
@@ -296,11 +297,11 @@ pub(crate) fn feed_closed(
     primed: impl FnOnce(),
 ) -> Result<(), PlanError> {
     let reactors = ends.len() as u64;
-    let total = plan.total().unwrap_or(u64::MAX);
+    let own = plan.own_total().unwrap_or(u64::MAX);
     let mut scratch = Scratch::default();
     let mut walk = plan.walk();
     run(&mut ends, standing, primed, |end, _| {
-        let left = total - walk.item();
+        let left = own - plan.items_of(walk.item());
         if left == 0 {
             return Ok(Fed::Finished);
         }
@@ -311,7 +312,13 @@ pub(crate) fn feed_closed(
         if !end.has_room() || end.ready() as u64 >= share {
             return Ok(Fed::Full);
         }
-        let place = walk.step(plan);
+        let place = loop {
+            // The other hosts' are gone past.
+            let place = walk.step(plan);
+            if plan.has_item(place.item) {
+                break place;
+            }
+        };
         end.give(plan, &place, &mut scratch).map(|()| Fed::Gave)
     })
 }

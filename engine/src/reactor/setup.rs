@@ -141,7 +141,8 @@ impl ReactorSetup {
         let (cap, overflow) = match workload.load {
             Load::Closed { .. } => (None, Overflow::Wait),
             Load::Open { max_in_flight, overflow, .. } => {
-                (max_in_flight.map(|all| share_of(all, number, reactors)), overflow)
+                let own = max_in_flight.map(|all| workload.shard.part_of(all));
+                (own.map(|all| share_of(all, number, reactors)), overflow)
             }
         };
         let dialect = parser_dialect(target)?;
@@ -304,12 +305,13 @@ pub(crate) struct Answers {
     pub(crate) live: bool,
 }
 
-/// Starts of the users of one reactor, ns after the load's begin. User *u* belongs to reactor
-/// *u mod n*, so the parts add up for any n.
+/// Starts of the users of one reactor of this host, ns after the load's begin. Hosts, and the reactors
+/// of each, take them in turn, so the parts add up for any number of both.
 pub(crate) fn users_of(workload: &Workload, number: u64, reactors: u64) -> Vec<u64> {
     let Load::Closed { users, ramp_ns } = workload.load else { return Vec::new() };
-    (number..users)
-        .step_by(reactors as usize)
+    let (first, step) = workload.shard.of_reactor(number, reactors);
+    (first..users)
+        .step_by(step as usize)
         .map(|user| (u128::from(user) * u128::from(ramp_ns) / u128::from(users)) as u64)
         .collect()
 }
@@ -322,6 +324,7 @@ fn share_of(all: u64, number: u64, reactors: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::Shard;
 
     #[test]
     fn parts_of_a_whole_add_up_for_any_number_of_reactors() {
@@ -330,6 +333,29 @@ mod tests {
                 let sum: u64 = (0..reactors).map(|number| share_of(all, number, reactors)).sum();
                 assert_eq!(sum, all);
             }
+        }
+    }
+
+    #[test]
+    fn users_of_all_hosts_and_reactors_are_the_crowd_at_its_own_instants() {
+        let load = Load::Closed { users: 23, ramp_ns: 1_000_003 };
+        let whole = Workload { load, ..crate::workload::sample() };
+        let crowd = users_of(&whole, 0, 1);
+        assert_eq!((crowd.len(), crowd[0], crowd[22]), (23, 0, 22 * 1_000_003 / 23));
+        // Hosts of different size.
+        for hosts in [&[1][..], &[3], &[1, 3], &[2, 1, 4], &[1; 23]] {
+            let mut all = Vec::new();
+            for (index, &reactors) in (0..).zip(hosts) {
+                let shard = Shard::new(index, hosts.len() as u32).unwrap();
+                let part = Workload { shard, ..whole.clone() };
+                for number in 0..reactors {
+                    let own = users_of(&part, number, reactors);
+                    assert!(!own.is_empty(), "{hosts:?}");
+                    all.extend(own);
+                }
+            }
+            all.sort_unstable();
+            assert_eq!(all, crowd, "{hosts:?}");
         }
     }
 }

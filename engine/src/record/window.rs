@@ -22,6 +22,8 @@ pub struct Window {
     /// Requests are numbered as they begin, since their indices do not tell how many have: where they
     /// belong to conversations. So many may begin in all.
     numbered: Option<u64>,
+    /// Items from this one on do not begin.
+    items: u64,
     begun: AtomicU64,
 }
 
@@ -54,8 +56,15 @@ impl Window {
                 let by_time = matches!(stop.warmup, Warmup::Time(_) | Warmup::Auto(_));
                 if by_time { u64::MAX } else { measured.saturating_add(warmup_requests) }
             }),
+            items: u64::MAX,
             begun: AtomicU64::new(0),
         }
+    }
+
+    /// The same where it is known beforehand which items begin, so that none need be counted.
+    #[must_use]
+    pub fn of_items_below(self, items: u64) -> Self {
+        Self { items, claims_max: None, ..self }
     }
 
     /// Request `index` is to begin at `origin`: in which part of the run is that? None if no more
@@ -63,6 +72,7 @@ impl Window {
     #[must_use]
     pub fn begin(&self, index: u64, origin: u64) -> Option<Phase> {
         let number = match self.numbered {
+            None if index >= self.items => return None,
             None => index,
             Some(most) => {
                 let number = self.begun.fetch_add(1, Relaxed);
@@ -178,6 +188,24 @@ mod tests {
         let begun = (0..50).filter(|_| window.claim(Phase::Warmup)).count();
         assert_eq!(begun, 50, "the warm-up is extra");
         assert_eq!((0..50).filter(|_| window.claim(Phase::Measure)).count(), 10);
+    }
+
+    #[test]
+    fn where_items_are_known_beforehand_they_begin_in_any_order_and_no_other_does() {
+        let window = Window::new(&stop(Warmup::Time(100), None), 0, false).of_items_below(30);
+        assert_eq!(window.begin(19, 99), Some(Phase::Warmup));
+        let begun = (20..60).rev().filter(|item| window.begin(*item, 100 + item).is_some());
+        assert_eq!(begun.collect::<Vec<_>>(), (20..30).rev().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_warm_up_by_requests_may_end_at_an_instant_that_is_known_beforehand() {
+        let window = Window::new(&stop(Warmup::Requests(3), Some(50)), 7, false);
+        window.open(40);
+        assert_eq!((window.start(), window.end()), (40, 90));
+        assert_eq!(window.phase(2, 40), Phase::Warmup, "its number counts, not its instant");
+        assert_eq!((window.phase(3, 40), window.phase(9, 90)), (Phase::Measure, Phase::Drain));
+        assert_eq!((window.start(), window.end()), (40, 90));
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod names;
 pub mod objective;
 mod secret;
 pub mod series;
+mod shard;
 mod target;
 pub mod template;
 mod threshold;
@@ -30,6 +31,7 @@ pub use objective::{Aim, Goodput, Limit, Metric, Objective, ObjectiveError, Perc
 pub(crate) use secret::Secrets;
 pub use secret::{REDACTED, is_secret, names_secret};
 pub use series::{Piece, RateSeries, SeriesError};
+pub use shard::{Shard, ShardError};
 pub use target::{Address, Endpoint, Target, Tls};
 pub use template::{Template, TemplateError};
 pub use threshold::{ClientFigure, Threshold, ThresholdError, Thresholds};
@@ -59,6 +61,8 @@ pub struct Workload {
     pub sizes: Sizes,
     /// Seed of every random choice.
     pub seed: u64,
+    /// Which part of all this is sent from here. Load, stop rules and numbers are those of the whole.
+    pub shard: Shard,
 }
 
 impl Workload {
@@ -76,6 +80,7 @@ impl Workload {
             limits: Limits::default(),
             sizes: Sizes::default(),
             seed: 1,
+            shard: Shard::WHOLE,
         }
     }
 }
