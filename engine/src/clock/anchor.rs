@@ -36,6 +36,22 @@ impl Anchor {
     }
 }
 
+/// CLOCK_MONOTONIC and CLOCK_REALTIME at one moment, ns, as close together as a few tries allow.
+pub(super) fn pair() -> (u64, u64) {
+    let mut best = (0, 0);
+    let mut narrowest = u64::MAX;
+    for _ in 0..TRIES {
+        let before = read(libc::CLOCK_MONOTONIC);
+        let real_ns = read(libc::CLOCK_REALTIME);
+        let width = read(libc::CLOCK_MONOTONIC).saturating_sub(before);
+        if width < narrowest {
+            narrowest = width;
+            best = (before + width / 2, real_ns);
+        }
+    }
+    best
+}
+
 /// Reads a kernel clock, ns.
 pub(super) fn read(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };

@@ -16,7 +16,7 @@ const BASE_AGE_MAX_NS: u64 = 8_000_000_000;
 /// How long it must look back before it is trusted more than the library's own calibration, ns.
 const BASE_AGE_MIN_NS: u64 = 20_000_000;
 /// A change of REALTIME against MONOTONIC beyond this is a step and not a slew, ns.
-const STEP_NS: u64 = 500_000;
+pub const STEP_NS: u64 = 500_000;
 
 /// The clock of one thread of one run.
 #[derive(Debug, Clone)]
@@ -153,6 +153,12 @@ pub fn monotonic_ns() -> u64 {
 #[must_use]
 pub fn realtime_ns() -> u64 {
     anchor::read(libc::CLOCK_REALTIME)
+}
+
+/// CLOCK_MONOTONIC and CLOCK_REALTIME at one moment, ns.
+#[must_use]
+pub fn pair() -> (u64, u64) {
+    anchor::pair()
 }
 
 #[cfg(test)]

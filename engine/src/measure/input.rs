@@ -19,7 +19,7 @@ pub struct Steered {
 }
 
 /// The facts of one finished run.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Facts {
     /// CLOCK_MONOTONIC at the run's start, ns. All other times here are ns from it.
     pub start_monotonic_ns: u64,
@@ -27,6 +27,8 @@ pub struct Facts {
     pub start_realtime_ns: u64,
     /// When the load began, warm-up included.
     pub load_start: u64,
+    /// How much later that was than the instant that all hosts were to begin at, ns; 0 without one.
+    pub start_late_ns: u64,
     /// When the measured part began.
     pub window_start: u64,
     /// When it ended: the planned instant, the last completion (window by requests), or the interrupt.

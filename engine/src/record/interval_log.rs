@@ -15,7 +15,7 @@ use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
 use crate::measure::Facts;
 
 /// The column that says the largest value shows it in ms.
-const NS_PER_MS: f64 = 1_000_000.0;
+pub(super) const NS_PER_MS: f64 = 1_000_000.0;
 /// Tags of a log that is read, at most.
 const TAGS_MAX: usize = 32;
 /// Bytes of one histogram as it is encoded, at most: one of ours with every bucket in use has less.
@@ -113,6 +113,7 @@ mod tests {
             start_monotonic_ns: 1,
             start_realtime_ns: 1_700_000_000_500_000_000,
             load_start: 0,
+            start_late_ns: 0,
             window_start: 0,
             window_end: 2_000_000_000,
             window_by_requests: false,

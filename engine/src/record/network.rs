@@ -1,13 +1,15 @@
 //! What the kernel said of a reactor's connections.
 
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 
 use super::tally::histogram;
 
 /// What TCP_INFO said of the connections of one reactor, or of any sum of those.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NetworkTally {
     /// Minimum round-trip time of each connection at its end, ns; the kernel counts in µs.
+    #[serde(with = "super::encoded")]
     pub min_rtt: Histogram<u64>,
     /// Segments with data that we sent, over connections that were looked at.
     pub sent: u64,
@@ -38,6 +40,12 @@ impl Default for NetworkTally {
 }
 
 impl NetworkTally {
+    /// All of it; what is left is nothing, and takes no memory to speak of.
+    pub(crate) fn take(&mut self) -> Self {
+        let min_rtt = Histogram::new_with_bounds(1, 2, 0).unwrap_or_else(|_| histogram());
+        std::mem::replace(self, Self { min_rtt, ..Self::default() })
+    }
+
     /// Adds what another reactor saw.
     pub fn add(&mut self, other: &Self) {
         // Both have the same bounds, so adding cannot fail.

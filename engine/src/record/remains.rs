@@ -3,7 +3,7 @@
 use super::gaps::Gaps;
 use super::{Chunk, ClassTally, Outcome, Phase, Pooled, Row, Second, Tally};
 use crate::measure::{Facts, Request};
-use crate::workload::Workload;
+use crate::workload::{Warmup, Workload};
 
 const NS_PER_S: u64 = 1_000_000_000;
 /// Longer than any run: what a damaged line says beyond that asks for no memory.
@@ -18,6 +18,10 @@ pub struct Remains {
     gaps: Gaps,
     class_gaps: Vec<Gaps>,
     has_chunks: bool,
+    /// CLOCK_MONOTONIC and CLOCK_REALTIME at the run's start, ns; 0 where unknown.
+    start: (u64, u64),
+    /// When the load was to begin, where that is known.
+    begin: Option<u64>,
     load_start: Option<u64>,
     measured: Option<(u64, u64)>,
     end: u64,
@@ -37,11 +41,21 @@ impl Remains {
             gaps: Gaps::new(workload.seed),
             class_gaps: (0..classes).map(|_| Gaps::new(workload.seed)).collect(),
             has_chunks: false,
+            start: (0, 0),
+            begin: None,
             load_start: None,
             measured: None,
             end: 0,
             spans: Vec::new(),
         }
+    }
+
+    /// The same, of a run that began when CLOCK_MONOTONIC and CLOCK_REALTIME stood so, ns, and whose load
+    /// was to begin at an instant of CLOCK_REALTIME, where anybody said.
+    #[must_use]
+    pub fn started(self, (monotonic, realtime): (u64, u64), begin_at: Option<u64>) -> Self {
+        let begin = begin_at.map(|at| at.saturating_sub(realtime));
+        Self { start: (monotonic, realtime), begin, ..self }
     }
 
     /// Adds a finished request of `workload`.
@@ -86,14 +100,27 @@ impl Remains {
     #[must_use]
     pub fn facts(mut self, workload: &Workload) -> Facts {
         (self.tally.gap_requests, self.tally.gap_samples) = self.gaps.take();
-        let (window_start, last) = self.measured.unwrap_or((self.end, self.end));
+        let (first, last) = self.measured.unwrap_or((self.end, self.end));
+        let load_start = match (self.begin, self.load_start) {
+            (Some(begin), Some(first)) => begin.min(first),
+            (begin, first) => begin.or(first).unwrap_or(0),
+        };
+        // Where the beginning of the load is known, that of the measured part may be.
+        let warmup = match workload.stop.warmup {
+            Warmup::None => self.begin.map(|_| 0),
+            Warmup::Time(length) => self.begin.map(|_| length),
+            Warmup::Requests(_) | Warmup::Auto(_) => None,
+        };
+        let window_start =
+            warmup.map_or(first, |length| load_start.saturating_add(length).min(first));
         let planned = workload.stop.duration_ns.map(|length| window_start.saturating_add(length));
         let planned = planned.filter(|&end| end < last);
         self.tally.last_end = self.end;
         Facts {
-            start_monotonic_ns: 0,
-            start_realtime_ns: 0,
-            load_start: self.load_start.unwrap_or(0),
+            start_monotonic_ns: self.start.0,
+            start_realtime_ns: self.start.1,
+            load_start,
+            start_late_ns: 0,
             window_start,
             window_end: planned.unwrap_or(last),
             window_by_requests: planned.is_none(),
@@ -167,7 +194,9 @@ impl Remains {
     }
 
     fn second(&mut self, at: u64) -> &mut Second {
-        let index = usize::try_from((at / NS_PER_S).min(SECONDS_MAX)).unwrap_or(0);
+        let into = self.start.1 % NS_PER_S;
+        let index =
+            usize::try_from((into.saturating_add(at) / NS_PER_S).min(SECONDS_MAX)).unwrap_or(0);
         if index >= self.tally.seconds.len() {
             self.tally.seconds.resize(index + 1, Second::default());
         }

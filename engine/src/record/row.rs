@@ -119,6 +119,9 @@ pub struct Row {
     pub class: Option<String>,
     pub session: Option<u64>,
     pub turn: Option<u32>,
+    /// The host that sent it, where several sent one load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<u32>,
     pub reactor: u32,
     pub connection: u64,
     pub reused: bool,

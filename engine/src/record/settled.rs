@@ -195,6 +195,7 @@ impl Settled {
             class: notes.class(self.class),
             session: self.session,
             turn: self.turn,
+            shard: None,
             reactor: self.reactor,
             connection: self.connection,
             reused: self.reused,

@@ -2,25 +2,37 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::recorder::{SecondPooled, WriterRings};
 use super::settled::Annotate;
-use super::{Pooled, Row, Settled};
+use super::{Pooled, Row, SecondsFile, Settled};
 
 /// Bytes gathered before a write.
 const BUFFER_BYTES: usize = 256 * 1024;
 
+/// A file could not be written.
+#[derive(Debug)]
+pub struct Unwritten {
+    /// The file.
+    pub path: PathBuf,
+    /// Why.
+    pub error: io::Error,
+}
+
 /// The file of finished requests, and the sum of all seconds.
 pub struct Spill<N> {
+    path: PathBuf,
     file: BufWriter<File>,
+    /// The seconds one by one, where they are kept.
+    seconds: Option<SecondsFile>,
     rings: Vec<WriterRings>,
     pooled: Pooled,
     /// One line, before it is written.
     line: Vec<u8>,
     notes: N,
     /// The first failure to write; what comes after it is lost and counted.
-    failed: Option<io::Error>,
+    failed: Option<Unwritten>,
     lost: u64,
 }
 
@@ -32,12 +44,25 @@ impl<N: Annotate> Spill<N> {
     pub fn create(path: &Path, rings: Vec<WriterRings>, notes: N) -> io::Result<Self> {
         let file = BufWriter::with_capacity(BUFFER_BYTES, File::create(path)?);
         let (pooled, line) = (Pooled::default(), Vec::new());
-        Ok(Self { file, rings, pooled, line, notes, failed: None, lost: 0 })
+        let path = path.to_owned();
+        Ok(Self { path, file, seconds: None, rings, pooled, line, notes, failed: None, lost: 0 })
+    }
+
+    /// The same, which keeps the seconds one by one too, if there is a file for them.
+    #[must_use]
+    pub fn with_seconds(self, seconds: Option<SecondsFile>) -> Self {
+        let reactors = self.rings.len();
+        let expecting = |mut seconds: SecondsFile| {
+            seconds.expect(reactors);
+            seconds
+        };
+        Self { seconds: seconds.map(expecting), ..self }
     }
 
     /// Takes all that is there now and hands it to the kernel. Returns how many requests that were.
     pub fn turn(&mut self) -> usize {
         let mut taken = 0;
+        self.seconds.iter_mut().for_each(SecondsFile::begin_turn);
         for reactor in 0..self.rings.len() {
             while let Ok(settled) = self.rings[reactor].settled.pop() {
                 self.append(&settled);
@@ -49,14 +74,15 @@ impl<N: Annotate> Spill<N> {
                 }
             }
             while let Ok(mut second) = self.rings[reactor].seconds.pop() {
-                self.pooled.add(&second.pooled);
+                self.pool(reactor, &second);
                 second.pooled.clear();
                 let _ = self.rings[reactor].blanks.push(second.pooled);
             }
         }
-        if let Err(error) = self.file.flush() {
-            self.failed.get_or_insert(error);
-        }
+        let flushed = self.file.flush();
+        self.note(flushed);
+        let written = self.seconds.as_mut().map_or(Ok(()), SecondsFile::end_turn);
+        self.note_seconds(written);
         taken
     }
 
@@ -66,29 +92,54 @@ impl<N: Annotate> Spill<N> {
         self.failed.is_some()
     }
 
-    /// Appends what reactors still held, and gives the sum of all seconds.
+    /// Appends what reactors still held, in the order of the reactors, and gives the sum of all seconds.
     ///
     /// # Errors
     /// The first failure to write, of the whole run.
     pub fn finish(
         mut self,
         rest: impl IntoIterator<Item = (SecondPooled, Vec<Settled>)>,
-    ) -> io::Result<Pooled> {
+    ) -> Result<Pooled, Unwritten> {
         self.turn();
-        for (second, settled) in rest {
-            self.pooled.add(&second.pooled);
+        for (reactor, (second, settled)) in rest.into_iter().enumerate() {
             for one in settled {
                 self.append(&one);
             }
+            self.pool(reactor, &second);
         }
         self.turn();
+        let written = self.seconds.as_mut().map_or(Ok(()), SecondsFile::finish);
+        self.note_seconds(written);
         match self.failed {
-            Some(error) if self.lost > 0 => Err(io::Error::new(
-                error.kind(),
-                format!("{error}, and {} finished requests are missing", self.lost),
-            )),
-            Some(error) => Err(error),
+            Some(Unwritten { path, error }) if self.lost > 0 => {
+                let text = format!("{error}, and {} finished requests are missing", self.lost);
+                Err(Unwritten { path, error: io::Error::new(error.kind(), text) })
+            }
+            Some(unwritten) => Err(unwritten),
             None => Ok(self.pooled.whole()),
+        }
+    }
+
+    fn pool(&mut self, reactor: usize, second: &SecondPooled) {
+        self.pooled.add(&second.pooled);
+        if let Some(seconds) = &mut self.seconds {
+            seconds.add_pooled(reactor, second);
+        }
+    }
+
+    /// Keeps the first failure to write the requests.
+    fn note(&mut self, written: io::Result<()>) {
+        if let Err(error) = written {
+            let path = &self.path;
+            self.failed.get_or_insert_with(|| Unwritten { path: path.clone(), error });
+        }
+    }
+
+    /// The same for the seconds.
+    fn note_seconds(&mut self, written: io::Result<()>) {
+        if let (Err(error), Some(seconds)) = (written, &self.seconds) {
+            let path = seconds.path().to_owned();
+            self.failed.get_or_insert(Unwritten { path, error });
         }
     }
 
@@ -104,8 +155,9 @@ impl<N: Annotate> Spill<N> {
                 self.line.push(b'\n');
                 self.file.write_all(&self.line)
             });
-        if let Err(error) = written {
-            self.failed = Some(error);
+        self.note(written);
+        if let Some(seconds) = &mut self.seconds {
+            seconds.add_row(&row);
         }
         self.notes.seen(&row);
     }

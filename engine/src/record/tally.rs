@@ -1,15 +1,16 @@
 //! What reactors count: histograms of one second, counters of one second, totals of one run.
 
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 
 use super::NetworkTally;
 
 /// Smallest value that latency histograms tell apart, ns.
-const LOWEST_NS: u64 = 1;
+pub(super) const LOWEST_NS: u64 = 1;
 /// Largest value that latency histograms hold, ns: one hour.
 pub const HIGHEST_NS: u64 = 3_600_000_000_000;
 /// Significant decimal digits of latency histograms: a resolution of 0.1 %.
-const DIGITS: u8 = 3;
+pub(super) const DIGITS: u8 = 3;
 
 /// A latency histogram: 1 ns to 1 h, 3 significant digits.
 ///
@@ -22,16 +23,20 @@ pub fn histogram() -> Histogram<u64> {
 }
 
 /// Pooled samples of one reactor in one second, or of any sum of those.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Pooled {
     /// Gaps between output events of successful requests of the measured part, ns.
+    #[serde(with = "super::encoded")]
     pub icl: Histogram<u64>,
     /// The same divided by the tokens of the later event, one sample per token, ns.
+    #[serde(with = "super::encoded")]
     pub itl: Histogram<u64>,
     /// Client lag of every stamped read, ns; until [`whole`](Self::whole) without those of
     /// `lag_output`.
+    #[serde(with = "super::encoded")]
     pub lag: Histogram<u64>,
     /// Client lag of reads with output events outside the ramp, ns: the one that is judged.
+    #[serde(with = "super::encoded")]
     pub lag_output: Histogram<u64>,
 }
 
@@ -68,7 +73,7 @@ impl Pooled {
 }
 
 /// Counters of one second of wall-clock time, over all reactors or one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Second {
     /// Arrivals that the schedule placed in this second (open loop), or requests taken up.
     pub offered: u64,
@@ -118,7 +123,7 @@ impl Second {
 pub type GapSample = Vec<(u64, u32)>;
 
 /// What one reactor counted of one class of requests, where there are several.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ClassTally {
     /// Arrivals that the schedule placed in the measured part, issued or not.
     pub offered: u64,
@@ -127,8 +132,10 @@ pub struct ClassTally {
     /// Output tokens that arrived inside the measurement window, whatever became of their request.
     pub window_output_tokens: u64,
     /// Gaps between output events of its successful requests of the measured part, ns.
+    #[serde(with = "super::encoded")]
     pub icl: Histogram<u64>,
     /// The same divided by the tokens of the later event, one sample per token, ns.
+    #[serde(with = "super::encoded")]
     pub itl: Histogram<u64>,
 }
 
@@ -169,7 +176,7 @@ impl Tally {
 }
 
 /// What one reactor counted over a whole run.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Tally {
     /// Number of the reactor, from 0.
     pub reactor: u32,

@@ -4,9 +4,12 @@
 mod cache;
 mod idle;
 pub mod ladder;
+mod leave;
+mod lineage;
 mod preflight;
 mod progress;
 pub mod search;
+mod start;
 mod steer;
 mod template;
 
@@ -18,6 +21,7 @@ pub use crate::reactor::probe::{
 };
 pub use cache::prefix_cache;
 pub use idle::{Idle, wait_idle};
+pub use lineage::end_with_parent;
 pub use preflight::{SPARE_DESCRIPTORS, check, cpus};
 pub use progress::{Progress, Snapshot};
 pub use template::template_tokens;
@@ -27,13 +31,16 @@ use std::sync::Arc;
 
 use crate::clock::RunClock;
 use crate::measure::Facts;
-use crate::plan::{Materials, Plan, PlanError};
+use crate::plan::{Bounds, Materials, Plan, PlanError};
 use crate::reactor::{Answers, Count, Crew, Ended, Gauge, Start, Writer, stamp_keeper};
-use crate::record::{Annotate, Row, Spill, Window};
+use crate::record::{Annotate, Row, Spill, Unwritten, Window};
+use crate::shard::Header;
 use crate::telemetry::gpu::{GpuWatch, Watching};
 use crate::telemetry::host::Watch;
 use crate::telemetry::server::{Sampler, Scrape};
 use crate::workload::{Load, Schedule, Stamps, Workload};
+use leave::Leaving;
+use start::Appointment;
 use steer::{Heard, Steering};
 
 pub use crate::telemetry::server::SERVERS_FILE;
@@ -56,6 +63,11 @@ pub struct Setup {
     pub gpus: Option<Arc<GpuWatch>>,
     /// Servers whose metrics are read meanwhile.
     pub scrape: Scrape,
+    /// When the load begins, CLOCK_REALTIME, ns; as soon as all stands ready where nobody says.
+    pub start_at_ns: Option<u64>,
+    /// Which part of which load it is, where it is one of several hosts': then `shard.json` and
+    /// `seconds.hlog` are written too.
+    pub shard: Option<Header>,
 }
 
 /// Why a run could not be made, or not to its end.
@@ -94,10 +106,13 @@ pub fn run(
     progress: &Progress,
 ) -> Result<Facts, RunError> {
     let plan = Arc::new(Plan::new(workload, &setup.materials, &setup.run_id)?);
+    let bounds = plan.bounds(&workload.stop);
+    let start = Appointment { at: setup.start_at_ns, control };
+    start.wait_to_set_up();
     let stamped = workload.client.stamps == Stamps::Kernel;
     let _keeper = if stamped { stamp_keeper().ok() } else { None };
     let watch = Watch::begin();
-    let clock = RunClock::start();
+    let mut clock = RunClock::start();
     let all = host_cpus(workload)?;
     let reactors = reactor_count(workload);
     let (sampler, _gpus) = look_meanwhile(setup, &clock, &all[..reactors])?;
@@ -107,24 +122,20 @@ pub fn run(
     let mut crew = Crew::assemble(workload, told, &clock, &all[..reactors]).map_err(host_error)?;
     let driver = crew.readied().map_err(host_error)?;
     let requests = setup.out_dir.join(REQUESTS_FILE);
-    let notes = Notes {
-        plan: Arc::clone(&plan),
-        count: answers.count.clone(),
-        classes: workload.mix.iter().map(|class| class.name.clone()).collect(),
-        keep_chunks: workload.client.keep_chunks,
-        keep_text: workload.client.keep_text,
-        heard: Heard::of(workload),
-    };
+    let notes = Notes::of(workload, &plan, &answers);
     let heard = notes.heard.clone();
     let rings = std::mem::take(&mut crew.writer_rings);
     let spill =
         Spill::create(&requests, rings, notes).map_err(|error| write_error(&requests, &error))?;
+    let (leaving, seconds) = Leaving::begin(setup, workload, &clock)?;
+    let spill = spill.with_seconds(seconds);
     sampler.settle(&clock);
-    let begin = clock.now() + 1_000_000;
-    let window = Arc::new(Window::new(&workload.stop, begin, plan.has_sessions()));
     let writer =
         Writer::spawn(spill, Arc::clone(&crew.writer), Arc::clone(control)).map_err(host_error)?;
-    progress.begin(workload, &gauges, plan.total());
+    let start = start.wait_to_tell(&mut clock);
+    let begin = start.at;
+    let window = Arc::new(measured_part(&plan, workload, (begin, bounds), control));
+    progress.begin(workload, &gauges, plan.own_total(), clock.monotonic(begin));
     let steering = Steering::begin(workload.stop, (&clock, begin), &window, &gauges, heard);
     let steering = steering.map_err(host_error)?;
     crew.go(gauges.iter().map(|gauge| Start {
@@ -139,21 +150,22 @@ pub fn run(
     sampler.end();
     let parted = |Ended { tally, second, waiting }| (tally, (second, waiting));
     let (tallies, rest): (Vec<_>, Vec<_>) = ended.into_iter().map(parted).unzip();
-    let pooled = writer.finish(rest).map_err(|error| write_error(&requests, &error))?;
+    let unwritten = |failed: Unwritten| write_error(&failed.path, &failed.error);
+    let pooled = writer.finish(rest, &requests).map_err(unwritten)?;
     fed?;
     if lost > 0 {
         return Err(RunError::Broken(format!("{lost} of {reactors} reactors stopped")));
     }
     // The planned end was not reached: the requests were used up before, or there is no such end.
     let by_requests = workload.stop.requests.is_some() && window.end() > end;
-    let last_end = tallies.iter().map(|tally| tally.last_end).max().unwrap_or(end);
-    Ok(Facts {
+    leaving.end(Facts {
         start_monotonic_ns: clock.origin_monotonic_ns(),
         start_realtime_ns: clock.origin_realtime_ns(),
         load_start: begin,
+        start_late_ns: start.late_ns,
         window_start: window.start().min(end),
         window_end: match (by_requests, window.end()) {
-            (true, _) => last_end,
+            (true, _) => tallies.iter().map(|tally| tally.last_end).max().unwrap_or(end),
             // An open loop whose next arrival lies behind the window is over before it: nothing more
             // comes, and the time in which nothing came counts.
             (false, planned) if planned != u64::MAX && is_by_the_clock(workload, control) => {
@@ -175,6 +187,28 @@ pub fn run(
         steered,
         ceiling: None,
     })
+}
+
+/// The measured part, as far as it is known before the load begins at `begin`.
+fn measured_part(
+    plan: &Plan,
+    workload: &Workload,
+    (begin, bounds): (u64, Bounds),
+    control: &Control,
+) -> Window {
+    let stop = plan.own_stop(&workload.stop);
+    let mut window = Window::new(&stop, begin, plan.has_sessions());
+    if let Some(items) = bounds.items {
+        window = window.of_items_below(items);
+    }
+    if let Some(opens_ns) = bounds.opens_ns {
+        window.open(begin.saturating_add(opens_ns));
+    }
+    if control.is_stopped() {
+        // Ended before it began: not even the first request goes out.
+        window.cut(begin);
+    }
+    window
 }
 
 /// Starts to look at servers and GPUs, on other CPUs than the reactors'.
@@ -206,6 +240,19 @@ struct Notes {
     keep_text: bool,
     /// Waits for a figure to be known well enough.
     heard: Option<Arc<Heard>>,
+}
+
+impl Notes {
+    fn of(workload: &Workload, plan: &Arc<Plan>, answers: &Answers) -> Self {
+        Self {
+            plan: Arc::clone(plan),
+            count: answers.count.clone(),
+            classes: workload.mix.iter().map(|class| class.name.clone()).collect(),
+            keep_chunks: workload.client.keep_chunks,
+            keep_text: workload.client.keep_text,
+            heard: Heard::of(workload),
+        }
+    }
 }
 
 impl Annotate for Notes {
@@ -252,7 +299,8 @@ fn reactor_count(workload: &Workload) -> usize {
         Load::Closed { users, .. } => users,
         Load::Open { max_in_flight, .. } => max_in_flight.unwrap_or(u64::MAX),
     };
-    workload.client.cpus.len().min(usize::try_from(most).unwrap_or(usize::MAX)).max(1)
+    let own = usize::try_from(workload.shard.part_of(most)).unwrap_or(usize::MAX);
+    workload.client.cpus.len().min(own).max(1)
 }
 
 fn host_cpus(workload: &Workload) -> Result<Vec<core_affinity::CoreId>, RunError> {

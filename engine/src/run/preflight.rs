@@ -46,6 +46,7 @@ pub fn check(workload: &Workload) -> Result<Vec<String>, RunError> {
         Load::Closed { users, .. } => Some(users),
         Load::Open { max_in_flight, .. } => max_in_flight,
     };
+    let connections = connections.map(|all| workload.shard.part_of(all));
     let (target, sources) = (&workload.target, &workload.client.source_ips);
     // What a user has open to one server rests while it asks another.
     let servers = target.endpoints.len() as u64;

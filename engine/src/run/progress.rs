@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
+use serde::{Deserialize, Serialize};
+
 use crate::clock;
 use crate::reactor::Gauge;
 use crate::workload::{Warmup, Workload};
@@ -22,7 +24,8 @@ struct Watched {
 }
 
 /// How far a run is at one moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Snapshot {
     /// Since the load began, ns; 0 before.
     pub elapsed_ns: u64,
@@ -46,6 +49,33 @@ pub struct Snapshot {
     pub output_tokens: u64,
 }
 
+impl Snapshot {
+    /// Those of several hosts as one: sums, the time of the one that is furthest, the mean TTFT by what
+    /// each has answered.
+    #[must_use]
+    pub fn of_all(all: &[Self]) -> Self {
+        let sum = |of: fn(&Self) -> u64| all.iter().map(of).fold(0, u64::saturating_add);
+        let most = |of: fn(&Self) -> u64| all.iter().map(of).max().unwrap_or(0);
+        let answered = |one: &Self| one.ok.max(1);
+        let known = all.iter().filter_map(|one| Some((one.ttft_mean_ns?, answered(one))));
+        let (weighted, weight) = known.fold((0_u128, 0_u128), |(sum, all), (mean, weight)| {
+            (sum + u128::from(mean) * u128::from(weight), all + u128::from(weight))
+        });
+        Self {
+            elapsed_ns: most(|one| one.elapsed_ns),
+            issued: sum(|one| one.issued),
+            planned: all.iter().map(|one| one.planned).sum(),
+            planned_ns: all.iter().filter_map(|one| one.planned_ns).max(),
+            ok: sum(|one| one.ok),
+            failed: sum(|one| one.failed),
+            cancelled: sum(|one| one.cancelled),
+            in_flight: sum(|one| one.in_flight),
+            ttft_mean_ns: weighted.checked_div(weight).and_then(|mean| u64::try_from(mean).ok()),
+            output_tokens: sum(|one| one.output_tokens),
+        }
+    }
+}
+
 impl Progress {
     /// Watches nothing yet.
     #[must_use]
@@ -53,13 +83,20 @@ impl Progress {
         Self::default()
     }
 
-    pub(super) fn begin(&self, workload: &Workload, gauges: &[Arc<Gauge>], planned: Option<u64>) {
+    /// Watches a run whose load begins at `began_ns`, CLOCK_MONOTONIC.
+    pub(super) fn begin(
+        &self,
+        workload: &Workload,
+        gauges: &[Arc<Gauge>],
+        planned: Option<u64>,
+        began_ns: u64,
+    ) {
         let warmup = match workload.stop.warmup {
             Warmup::Time(ns) => ns,
             Warmup::None | Warmup::Requests(_) | Warmup::Auto(_) => 0,
         };
         let _ = self.run.set(Watched {
-            began_ns: clock::monotonic_ns(),
+            began_ns,
             gauges: gauges.to_vec(),
             planned,
             planned_ns: workload.stop.duration_ns.map(|duration| duration.saturating_add(warmup)),
@@ -75,7 +112,7 @@ impl Progress {
         };
         let ttft_count = sum(|gauge| &gauge.ttft_count);
         Snapshot {
-            elapsed_ns: clock::monotonic_ns() - run.began_ns,
+            elapsed_ns: clock::monotonic_ns().saturating_sub(run.began_ns),
             issued: sum(|gauge| &gauge.issued),
             planned: run.planned,
             planned_ns: run.planned_ns,

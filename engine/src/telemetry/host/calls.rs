@@ -31,6 +31,10 @@ pub struct Discipline {
     pub synchronised: bool,
     /// By how much the kernel's clocks are made faster, parts per million.
     pub frequency_ppm: f64,
+    /// The largest error of the wall clock, by the kernel's own estimate, ns.
+    pub max_error_ns: u64,
+    /// Its expected error, by that which keeps it, ns.
+    pub estimated_error_ns: u64,
     /// A leap second comes at the end of the day.
     pub leap: bool,
 }
@@ -46,8 +50,15 @@ pub fn discipline() -> Option<Discipline> {
         synchronised: timex.status & libc::STA_UNSYNC == 0,
         // 16 bits of fraction.
         frequency_ppm: timex.freq as f64 / 65_536.0,
+        max_error_ns: from_us(timex.maxerror),
+        estimated_error_ns: from_us(timex.esterror),
         leap: timex.status & (libc::STA_INS | libc::STA_DEL) != 0,
     })
+}
+
+/// µs as ns; there are no negative ones.
+fn from_us(us: libc::c_long) -> u64 {
+    u64::try_from(us).unwrap_or(0).saturating_mul(1_000)
 }
 
 /// How finely the kernel's timers can be set, ns: 1, or a whole tick without high-resolution timers.

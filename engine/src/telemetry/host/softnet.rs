@@ -1,9 +1,11 @@
 //! What the kernel's receive path lost or put off.
 
+use serde::{Deserialize, Serialize};
+
 use super::files::Files;
 
 /// Counters of all CPUs since the host started.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Softnet {
     /// Packets dropped because a CPU's backlog was full.
     pub dropped: u64,

@@ -1,9 +1,11 @@
 //! What the TCP stack of this host lost because a socket's queue was full.
 
+use serde::{Deserialize, Serialize};
+
 use super::files::Files;
 
 /// Counters of all sockets of the network namespace since it was made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TcpLosses {
     /// Segments that came and were thrown away: `RcvPruned`, `TCPBacklogDrop`, `TCPRcvQDrop` and
     /// `TCPZeroWindowDrop` of /proc/net/netstat.

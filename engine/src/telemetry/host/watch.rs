@@ -1,5 +1,7 @@
 //! What happened to this host between two moments.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Files, Softnet, Steal, TcpLosses};
 
 /// The moment from which a host is watched.
@@ -11,7 +13,7 @@ pub struct Watch {
 }
 
 /// What was counted on a host while it was watched. What its kernel does not tell is `None`.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Watched {
     /// Share of the CPU time that the hypervisor took away, 0 to 1.
     pub steal_share: Option<f64>,
