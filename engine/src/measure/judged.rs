@@ -125,6 +125,13 @@ impl<'a> Trial<'a> {
         Self { known: Known::Pooled(pooled), cut: Vec::new(), unaged, endless }
     }
 
+    /// Values of single requests that were counted in a histogram; of `failed` and `cut` requests only
+    /// the number is known.
+    #[must_use]
+    pub(super) fn of_counted(values: &'a Histogram<u64>, failed: u64, cut: u64) -> Self {
+        Self { known: Known::Pooled(values), cut: Vec::new(), unaged: cut, endless: failed }
+    }
+
     /// The figure that `percentile` names.
     #[must_use]
     pub(super) fn figure(&self, percentile: Percentile) -> Figure {

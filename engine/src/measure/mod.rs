@@ -8,6 +8,7 @@
 //! and of reactors changes no figure.
 
 mod accuracy;
+mod added;
 mod arrivals;
 mod asked;
 mod bins;
@@ -25,6 +26,7 @@ mod evidence;
 mod goodput;
 mod gpus;
 pub mod health;
+mod hosts;
 mod input;
 mod interval;
 mod judged;
@@ -55,6 +57,7 @@ mod turn;
 pub mod views;
 
 pub use accuracy::{Accuracy, AccuracyReport, Seen};
+pub use added::summarize_added;
 pub use arrivals::{ArrivalReport, ArrivalVerdict, GapTest};
 pub use asked::{ClassAsked, DisaggReport, LoadReport, TargetReport, TlsReport, WorkloadReport};
 pub use bins::{BIN_NS, Bins, Steadiness, bins, steadiness};
@@ -68,6 +71,9 @@ pub use evidence::{Decision, Evidence};
 pub use goodput::{Attainment, GoodputReport};
 pub use gpus::{EnergyBy, GpuFigures, GpuReport, GpuSourceReport, GpuSums, GpusReport, Spread};
 pub use health::{Health, Reason, ReasonKind, Severity};
+pub use hosts::{
+    HostClockReport, HostReport, HostState, LateHost, MergeReport, MergedFrom, StepReport,
+};
 pub use input::{Facts, Steered};
 pub use interval::{Interval, half_width};
 pub use judged::{Judged, JudgedDistribution};
@@ -154,6 +160,8 @@ pub fn summarize(
         steadiness: steadiness(&requests, window, is_at_one_rate(workload)),
         labels: std::collections::BTreeMap::new(),
         servers: Vec::new(),
+        hosts: Vec::new(),
+        merge: None,
         notes: health::notes(&client, &tokens, latency.itl.count > latency.icl.count),
         requests: counts,
         client,

@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use super::distribution::ratio;
 use super::evidence::{Evidence, Shares, evidence};
-use super::judged::Figure;
+use super::judged::{Figure, Trial};
 use super::part::Part;
 use crate::record::Tally;
-use crate::workload::{Aim, Objective};
+use crate::workload::{Aim, Metric, Objective};
 
 /// Whether an objective held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,18 +74,41 @@ pub(super) fn judge(objectives: &[Objective], bench: &Bench<'_>) -> Option<SloRe
     if objectives.is_empty() {
         return None;
     }
-    let reports: Vec<ObjectiveReport> =
-        objectives.iter().map(|objective| hold(objective, bench)).collect();
+    let judge = |objective: &Objective| {
+        let trial = |metric| Some(bench.part.trial(metric));
+        let report = hold(objective, &trial, bench.shares);
+        let evidence = evidence(objective, bench.part, bench.tallies, bench.shares);
+        ObjectiveReport { evidence, ..report }
+    };
+    Some(together(objectives.iter().map(judge).collect()))
+}
+
+/// The same where samples come without their requests: how sure a verdict is, is not known.
+#[must_use]
+pub(super) fn judge_samples<'a>(
+    objectives: &[Objective],
+    trial: &dyn Fn(Metric) -> Option<Trial<'a>>,
+    shares: Shares,
+) -> Option<SloReport> {
+    let reports = objectives.iter().map(|objective| hold(objective, trial, shares));
+    (!objectives.is_empty()).then(|| together(reports.collect()))
+}
+
+fn together(reports: Vec<ObjectiveReport>) -> SloReport {
     let any = |held| reports.iter().any(|report| report.verdict == held);
     let verdict = match (any(Held::Fail), any(Held::Unknown)) {
         (true, _) => Held::Fail,
         (false, true) => Held::Unknown,
         (false, false) => Held::Pass,
     };
-    Some(SloReport { verdict, objectives: reports })
+    SloReport { verdict, objectives: reports }
 }
 
-fn hold(objective: &Objective, bench: &Bench<'_>) -> ObjectiveReport {
+fn hold<'a>(
+    objective: &Objective,
+    trial: &dyn Fn(Metric) -> Option<Trial<'a>>,
+    shares: Shares,
+) -> ObjectiveReport {
     let report = ObjectiveReport {
         text: text(objective),
         metric: objective.aim.name().into(),
@@ -96,12 +119,12 @@ fn hold(objective: &Objective, bench: &Bench<'_>) -> ObjectiveReport {
         value_share: None,
         margin: None,
         verdict: Held::Unknown,
-        evidence: evidence(objective, bench.part, bench.tallies, bench.shares),
+        evidence: None,
     };
-    let Shares { failed, good } = bench.shares;
+    let Shares { failed, good } = shares;
     match objective.aim {
         Aim::Latency { percentile, metric, limit_ns } => {
-            let figure = bench.part.trial(metric).figure(percentile);
+            let figure = trial(metric).map_or(Figure::Absent, |trial| trial.figure(percentile));
             of_latency(report, figure, limit_ns, objective.inclusive)
         }
         Aim::ErrorRate(limit) => of_share(report, failed, (limit, true), objective.inclusive),

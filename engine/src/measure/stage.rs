@@ -44,7 +44,8 @@ pub(super) fn stages(workload: &Workload, facts: &Facts, requests: &[Request]) -
     let Ok(gaps) = Paced::new(series, *arrival, workload.seed) else { return Vec::new() };
     let begin = facts.load_start;
     let end = facts.window_end.saturating_sub(begin);
-    let mut instants = Arrivals::of_series(&gaps, 0, 1).map(|(_, at)| at).peekable();
+    let (host, hosts) = (workload.shard.index as usize, workload.shard.of as usize);
+    let mut instants = Arrivals::of_series(&gaps, host, hosts).map(|(_, at)| at).peekable();
     let mut at = 0_u64;
     let stage = |piece: &Piece| {
         let start = at;

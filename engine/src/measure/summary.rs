@@ -14,6 +14,7 @@ use super::distribution::Distribution;
 use super::goodput::GoodputReport;
 use super::gpus::GpusReport;
 use super::health::{self, Health, Reason};
+use super::hosts::{HostReport, MergeReport};
 use super::input::Steered;
 use super::judged::Judged;
 use super::legs::LegsReport;
@@ -91,6 +92,12 @@ pub struct Summary {
     /// The pieces of a load whose rate changes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stages: Vec<StageReport>,
+    /// The hosts that sent the load, where there are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostReport>,
+    /// How their results became this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merge: Option<MergeReport>,
     /// What is worth knowing and speaks against nobody's client.
     pub notes: Vec<Reason>,
 }
@@ -124,6 +131,7 @@ impl Summary {
             },
             completed: ok,
             settled: ok + failed,
+            partial: self.is_partial(),
         }
     }
 }
@@ -143,6 +151,8 @@ pub struct Verdicts {
     pub completed: u64,
     /// Requests that ended well or failed.
     pub settled: u64,
+    /// The figures are those of a part of the load: hosts of it are missing.
+    pub partial: bool,
 }
 
 /// When a run took place.

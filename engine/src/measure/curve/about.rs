@@ -22,6 +22,9 @@ pub struct About {
     /// The host of its first run.
     #[serde(default)]
     pub host: serde_json::Value,
+    /// How many hosts sent together, at most; absent where it was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hosts: Option<u32>,
     /// The seed from which those of its runs are drawn.
     pub seed: u64,
     /// Where the requests went.
@@ -40,6 +43,7 @@ impl About {
             build: first.run.build.clone(),
             labels: first.labels.clone(),
             host: first.host.clone(),
+            hosts: None,
             seed,
             target: first.target.clone(),
             workload: first.workload.clone(),
