@@ -11,5 +11,6 @@ pub mod plan;
 pub mod reactor;
 pub mod record;
 pub mod run;
+pub mod shard;
 pub mod telemetry;
 pub mod workload;
