@@ -5,11 +5,13 @@ mod config;
 mod curve;
 mod data;
 mod help;
+mod merge;
 mod report;
 mod role;
 mod serving;
 mod sim;
 mod trace;
+mod worker;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -28,9 +30,11 @@ pub(crate) use config::{
 pub(crate) use curve::{SearchArgs, SweepArgs};
 pub(crate) use data::{BodyAs, CheckArgs, ConvertArgs, DataCommand, PreviewArgs, StatsArgs};
 pub(crate) use help::command;
+pub(crate) use merge::MergeArgs;
 pub(crate) use report::{CompareArgs, Format, Peer, ReportArgs};
 pub(crate) use sim::SimArgs;
 pub(crate) use trace::TraceArgs;
+pub(crate) use worker::{FleetArgs, WorkerArgs};
 
 /// Times LLM servers: sends load and measures every token of the answers.
 #[derive(Debug, Parser)]
@@ -56,6 +60,9 @@ pub(crate) enum Command {
     /// Send few requests and show where the time of each goes
     #[command(after_help = trace::EXAMPLES, allow_negative_numbers = true)]
     Trace(Box<TraceArgs>),
+    /// Make one result of those of several hosts that sent one load
+    #[command(after_help = merge::EXAMPLES)]
+    Merge(MergeArgs),
     /// Render results again: pages, tables, files for other tools
     #[command(after_help = report::REPORT_EXAMPLES)]
     Report(ReportArgs),
@@ -68,6 +75,9 @@ pub(crate) enum Command {
     /// Find out what the client costs on this host and how far its figures can be trusted
     #[command(after_help = baseline::EXAMPLES)]
     Baseline(Box<BaselineArgs>),
+    /// Send a part of the load that another host leads, as it says on standard input
+    #[command(after_help = worker::EXAMPLES)]
+    Worker(WorkerArgs),
     /// Look at what would be sent: preview, statistics, conversion, bad lines
     #[command(after_help = data::EXAMPLES)]
     Data {
@@ -165,6 +175,10 @@ pub(crate) struct CommonArgs {
     /// Print nothing but errors (and, with --json, the result)
     #[arg(long, short = 'q', help_heading = "Results")]
     pub(crate) quiet: bool,
+
+    /// Who sends.
+    #[command(flatten)]
+    pub(crate) fleet: FleetArgs,
 }
 
 impl CommonArgs {

@@ -5,7 +5,9 @@ mod check;
 mod content;
 mod curve;
 mod disagg;
+mod hosts;
 pub(crate) mod label;
+mod load;
 mod options;
 mod schema;
 
@@ -13,6 +15,7 @@ pub(crate) use check::{Problem, Read, check};
 pub(crate) use content::{ClassOptions, ContentOptions};
 pub(crate) use curve::{CurveOptions, SearchOptions};
 pub(crate) use disagg::DisaggOptions;
+pub(crate) use hosts::HostOptions;
 pub(crate) use options::Options;
 pub(crate) use schema::schema;
 
@@ -56,8 +59,10 @@ impl Options {
     }
 
     /// Reads the text of a TOML file; an error begins with its place, as in `:3: unknown field`.
-    #[cfg(test)]
-    fn parse(text: &str) -> Result<Self, String> {
+    ///
+    /// # Errors
+    /// What is wrong with it, in one line.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         Ok(Self::parse_with::<Nothing>(text)?.0)
     }
 
@@ -89,6 +94,7 @@ impl Options {
         merged.content = self.content.over(&file.content)?;
         // Not written down, so not in the tables.
         merged.out = self.out.or(file.out);
+        merged.hosts.start_at = self.hosts.start_at.or(file.hosts.start_at);
         merged.header = secret::merge_headers(self.header, file.header);
         merged.label = label::merge(self.label, file.label);
         Ok(merged)

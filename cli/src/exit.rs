@@ -38,7 +38,8 @@ impl Code {
     /// The code of a finished run, the first that applies.
     ///
     /// The error rate is `failed / (ok + failed)`: a request that we ended ourselves is no failure.
-    /// A run without one success is a failure whatever the allowed rate.
+    /// A run without one success is a failure whatever the allowed rate. A result that is a part of
+    /// the load alone is no success, if nothing worse can be said of it.
     #[must_use]
     pub(crate) fn of_run(run: &Verdicts, max_error_rate: Share) -> Self {
         if run.interrupted {
@@ -49,6 +50,8 @@ impl Code {
             Self::Failures
         } else if run.slo_missed {
             Self::ObjectiveMissed
+        } else if run.partial {
+            Self::CouldNotRun
         } else {
             Self::Ok
         }
@@ -101,6 +104,7 @@ mod tests {
             slo_missed: false,
             completed: 100 - failed,
             settled: 100,
+            partial: false,
         }
     }
 
@@ -112,6 +116,14 @@ mod tests {
     #[test]
     fn a_missed_objective_ends_with_3() {
         assert_eq!(Code::of_run(&Verdicts { slo_missed: true, ..run(0) }, FIVE) as u8, 3);
+    }
+
+    #[test]
+    fn a_part_of_a_load_ends_with_1_after_all_else() {
+        let part = Verdicts { partial: true, ..run(0) };
+        assert_eq!(Code::of_run(&part, FIVE) as u8, 1);
+        assert_eq!(Code::of_run(&Verdicts { slo_missed: true, ..part }, FIVE) as u8, 3);
+        assert_eq!(Code::of_run(&Verdicts { partial: true, ..run(6) }, FIVE) as u8, 5);
     }
 
     #[test]

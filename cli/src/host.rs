@@ -84,10 +84,16 @@ pub(crate) fn describe_with_key(allowed: &[usize]) -> Value {
     let files = Files::here();
     let line = |path: &str| files.text(path).unwrap_or_default();
     let mut host = describe(allowed);
-    let name = line("proc/sys/kernel/hostname");
+    let name = name();
     host["key"] = key(&name, &line("etc/machine-id"), &host).into();
     host["name"] = name.into();
     host
+}
+
+/// What this host calls itself; empty where it does not say.
+#[must_use]
+pub(crate) fn name() -> String {
+    Files::here().text("proc/sys/kernel/hostname").unwrap_or_default()
 }
 
 /// The key of a host that was [described](describe_with_key).
@@ -106,7 +112,8 @@ fn key(name: &str, machine_id: &str, host: &Value) -> String {
 }
 
 /// FNV-1a of 64 bits. It stays the same in every build, which the standard library's hash need not.
-fn fnv1a(bytes: &[u8]) -> u64 {
+#[must_use]
+pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })

@@ -106,7 +106,11 @@ pub(crate) fn wait(with_stdin: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-fn listen(on_signal: impl FnMut() + Send + 'static) -> Result<(), Failure> {
+/// Calls `on_signal` at each Ctrl-C or SIGTERM.
+///
+/// # Errors
+/// If the system lets nobody listen.
+pub(crate) fn listen(on_signal: impl FnMut() + Send + 'static) -> Result<(), Failure> {
     ctrlc::set_handler(on_signal)
         .map_err(|error| Failure::could_not_run(format!("cannot listen for Ctrl-C: {error}")))
 }

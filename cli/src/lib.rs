@@ -11,9 +11,12 @@ mod data;
 mod describing;
 mod doctor;
 mod exit;
+mod fleet;
 mod gpus;
 mod host;
+mod hosts;
 mod interrupt;
+mod merge;
 mod output;
 mod peers;
 mod place;
@@ -25,8 +28,10 @@ mod results;
 mod run;
 mod secret;
 mod sim;
+mod stage;
 mod trace;
 mod values;
+mod worker;
 
 use std::process::ExitCode;
 
@@ -43,10 +48,12 @@ pub fn main() -> ExitCode {
             Command::Sweep(args) => curve::sweep(&args, &cpus),
             Command::Search(args) => curve::search(&args, &cpus),
             Command::Trace(args) => trace::trace(&args, &cpus),
+            Command::Merge(args) => merge::merge(&args),
             Command::Report(args) => reporting::report(&args),
             Command::Compare(args) => compare::compare(&args),
             Command::Doctor(args) => doctor::doctor(&args, &cpus),
             Command::Baseline(args) => baseline::run(&args, &cpus),
+            Command::Worker(args) => worker::work(&args, &cpus),
             Command::Data { command } => data::run(&command, &cpus),
             Command::Sim(args) => sim::serve(&args),
             Command::Config { command: ConfigCommand::Check(args) } => {

@@ -26,10 +26,27 @@ pub(crate) struct Course {
     pub(crate) after_ns: Option<u64>,
 }
 
+/// What is watched.
+pub(crate) trait Watched: Sync {
+    /// How far it is.
+    fn snapshot(&self) -> Snapshot;
+
+    /// What else is to be said of it, in few words.
+    fn remark(&self) -> Option<String> {
+        None
+    }
+}
+
+impl Watched for Progress {
+    fn snapshot(&self) -> Snapshot {
+        Self::snapshot(self)
+    }
+}
+
 /// Does `work` and draws how far it is meanwhile.
 pub(crate) fn during<T>(
     screen: Screen,
-    progress: &Progress,
+    watched: &dyn Watched,
     course: &Course,
     work: impl FnOnce() -> T,
 ) -> T {
@@ -38,7 +55,7 @@ pub(crate) fn during<T>(
     }
     thread::scope(|scope| {
         let (done, wait) = mpsc::channel::<()>();
-        scope.spawn(move || draw(progress, course, &wait));
+        scope.spawn(move || draw(watched, course, &wait));
         let result = work();
         // The drawing thread sees the closed channel at once, and the scope waits for it.
         drop(done);
@@ -46,14 +63,14 @@ pub(crate) fn during<T>(
     })
 }
 
-fn draw(progress: &Progress, course: &Course, wait: &mpsc::Receiver<()>) {
+fn draw(watched: &dyn Watched, course: &Course, wait: &mpsc::Receiver<()>) {
     let bar = ProgressBar::new(1);
     if let Ok(style) = ProgressStyle::with_template("{wide_bar} {msg}") {
         bar.set_style(style);
     }
     let mut recent = VecDeque::with_capacity(TICKS_OF_RATE + 1);
     while wait.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
-        let now = progress.snapshot();
+        let now = watched.snapshot();
         recent.push_back(now);
         if recent.len() > TICKS_OF_RATE {
             recent.pop_front();
@@ -62,7 +79,11 @@ fn draw(progress: &Progress, course: &Course, wait: &mpsc::Receiver<()>) {
         let (position, length) = position(&now);
         bar.set_length(length);
         bar.set_position(position);
-        bar.set_message(course.line(&now, rate));
+        let line = course.line(&now, rate);
+        bar.set_message(match watched.remark() {
+            Some(remark) => format!("{line}, {remark}"),
+            None => line,
+        });
     }
     bar.finish_and_clear();
 }

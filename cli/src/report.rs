@@ -9,6 +9,7 @@ mod document;
 mod front;
 mod gpus;
 mod grid;
+mod hosts;
 pub(crate) mod html;
 mod junit;
 mod legs;
@@ -82,6 +83,7 @@ pub fn console(summary: &Summary, width: usize, colour: bool) -> String {
     parts::cache(&mut page, summary);
     gpus::write(&mut page, summary);
     servers::write(&mut page, summary);
+    hosts::write(&mut page, summary);
     page.blank();
     client::write(&mut page, &summary.client);
     page.finish()

@@ -10,6 +10,7 @@ mod load;
 mod objectives;
 mod recording;
 pub(crate) mod scrape;
+pub(crate) mod shard;
 mod target;
 mod wire;
 
@@ -22,8 +23,8 @@ use std::str::FromStr;
 use tokclock_engine::plan::Materials;
 use tokclock_engine::run::{Asked, Located, Way, settle_paths};
 use tokclock_engine::workload::{
-    Class, Client, Close, DataSpec, Dialect, Limits, Load, Objectives, Sizes, Stamps, Stop, Target,
-    Text, Threshold, Thresholds, Tls, Workload,
+    Class, Client, Close, DataSpec, Dialect, Limits, Load, Objectives, Shard, Sizes, Stamps, Stop,
+    Target, Text, Threshold, Thresholds, Tls, Workload,
 };
 
 use crate::config::{Options, label};
@@ -94,6 +95,8 @@ pub(crate) struct Draft {
     facts: Facts,
     /// The ramp that was asked for, before a default was filled in.
     ramp: Option<Span>,
+    /// Reactors and CPUs that were asked for, where others send: each host chooses its own.
+    of_workers: Option<(Option<usize>, Option<CpuList>)>,
     load: Load,
     stop: Stop,
     text: Text,
@@ -103,6 +106,8 @@ pub(crate) struct Draft {
     limits: Limits,
     sizes: Sizes,
     seed: u64,
+    /// Which part of the load this host sends; none where nobody asked for one.
+    shard: Option<Shard>,
 }
 
 impl Draft {
@@ -119,6 +124,7 @@ impl Draft {
         let ramp = options.ramp;
         let mut filled = options;
         let mut notes = Vec::new();
+        let shard = shard::resolve(&mut filled, &mut notes)?;
         let api = target::resolve(&mut filled, &mut notes)?;
         let role = disagg::resolve(&mut filled, &api)?;
         let mut said = content::resolve(&mut filled, api.dialect, &mut notes)?;
@@ -134,11 +140,13 @@ impl Draft {
         let Gathered { materials, facts, notes: gathered } = gather(&needed)?;
         notes.extend(gathered);
         let (load, stop) = load::resolve(&mut filled, &facts, &mut notes)?;
+        let part = shard.unwrap_or_default();
+        shard::check(part, &load, &stop)?;
         // As a run with this load written down would read it.
         let is_trace = filled.trace.is_some();
         let data = said.mix.iter_mut().filter_map(|class| class.content.data.as_mut());
         data.for_each(|data| (data.is_trace, data.ignore_times) = (is_trace, !is_trace));
-        let needed = load::reactors_needed(&load, &said.mix);
+        let needed = load::reactors_needed(&load, &said.mix, part);
         let client = client(&mut filled, allowed, needed, facts.has_sessions)?;
         let seed = *filled.seed.get_or_insert_with(draw);
         if seed > SEED_MAX {
@@ -166,12 +174,14 @@ impl Draft {
             with_template: said.with_template,
             facts,
             ramp,
+            of_workers: None,
             load,
             stop,
             text: said.text,
             mix: said.mix,
             client,
             seed,
+            shard,
             options: filled,
         })
     }
@@ -191,6 +201,7 @@ impl Draft {
         level.options.ramp = self.ramp;
         change(&mut level.options);
         (level.load, level.stop) = load::again(&mut level.options, &self.facts)?;
+        shard::check(self.part(), &level.load, &level.stop)?;
         level.seed = level.options.seed.unwrap_or(self.seed);
         Ok(level)
     }
@@ -202,16 +213,49 @@ impl Draft {
         Workload { load, stop, seed: self.seed, ..workload.clone() }
     }
 
+    /// The load itself.
+    #[must_use]
+    pub(crate) fn load(&self) -> &Load {
+        &self.load
+    }
+
     /// The name of the run.
     #[must_use]
     pub(crate) fn name(&self) -> &str {
         self.options.name.as_deref().unwrap_or(NAME)
     }
 
+    /// Which part of the load this host sends; none where nobody asked for one.
+    #[must_use]
+    pub(crate) fn shard(&self) -> Option<Shard> {
+        self.shard
+    }
+
+    /// The same for a host that sends this part.
+    #[must_use]
+    pub(crate) fn as_part(&self, shard: Shard) -> Self {
+        Self { shard: Some(shard), ..self.clone() }
+    }
+
+    fn part(&self) -> Shard {
+        self.shard.unwrap_or_default()
+    }
+
     /// Positions of the reactors in the list of allowed CPUs.
     #[must_use]
     pub(crate) fn reactors(&self) -> &[usize] {
         &self.client.cpus
+    }
+
+    /// How many of them this load needs.
+    #[must_use]
+    pub(crate) fn reactors_needed(&self) -> usize {
+        load::reactors_needed(&self.load, &self.mix, self.part())
+    }
+
+    /// Others send, on reactors and CPUs of their own, unless these were asked for.
+    pub(crate) fn sent_by_workers(&mut self, reactors: Option<usize>, cpus: Option<CpuList>) {
+        self.of_workers = Some((reactors, cpus));
     }
 
     /// What it takes to reach the servers.
@@ -260,6 +304,7 @@ impl Draft {
             limits: self.limits,
             sizes: self.sizes,
             seed: self.seed,
+            shard: self.part(),
         }
     }
 
@@ -289,6 +334,9 @@ impl Draft {
             header: secret::redact(&self.options.header),
             ..self.options.clone()
         };
+        if let Some((reactors, cpus)) = &self.of_workers {
+            (saved.reactors, saved.cpus) = (*reactors, cpus.clone());
+        }
         change(&mut saved);
         toml::to_string(&saved)
             .map_err(|error| Failure::could_not_run(format!("run.toml: {error}")))

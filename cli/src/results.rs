@@ -1,12 +1,15 @@
 //! The directory of a result: `run.toml`, `summary.json`, `windows.csv`, `histograms.hlog`.
 //! `requests.jsonl` is written beside them while the run goes on.
 
+mod figures;
 mod kept;
 mod points;
 mod rebuilt;
 
-pub(crate) use kept::{Kept, What};
+pub(crate) use figures::summarize;
+pub(crate) use kept::{Kept, What, read};
 pub(crate) use points::{Place, Point};
+pub(crate) use rebuilt::{asked, draft, over};
 
 use std::fs;
 use std::io::{self, BufWriter, Write};
@@ -203,6 +206,12 @@ impl ResultDir {
         self.write(WINDOWS, |out| windows(out, facts, Told::ALL))
     }
 
+    /// Removes a file that turned out to be of no use.
+    pub(crate) fn remove(&self, name: &str) {
+        // Where it cannot be removed it does no harm.
+        let _ = fs::remove_file(self.path.join(name));
+    }
+
     /// Writes `histograms.hlog`.
     ///
     /// # Errors
@@ -324,6 +333,7 @@ mod tests {
             start_monotonic_ns: 1,
             start_realtime_ns: 1_700_000_000_900_000_000,
             load_start: 0,
+            start_late_ns: 0,
             window_start: 0,
             window_end: end,
             window_by_requests: true,

@@ -9,6 +9,7 @@ use tokclock_engine::measure::views::Scene;
 use crate::args::TraceArgs;
 use crate::exit::{Code, Failure};
 use crate::report;
+use crate::resolve::shard;
 use crate::results::{Kept, write_with};
 use crate::run;
 
@@ -18,6 +19,12 @@ use crate::run;
 /// If the options make no sense, or the run cannot be done or saved.
 pub(crate) fn trace(args: &TraceArgs, allowed: &[usize]) -> Result<Code, Failure> {
     let options = args.options()?;
+    if args.common.fleet.has_workers() {
+        return Err(Failure::usage(
+            "trace looks at requests of this host: give --worker to run, sweep or search",
+        ));
+    }
+    shard::refuse(&options, "trace from one host")?;
     if let Some(path) = &args.perfetto {
         check_place(path)?;
     }

@@ -1,6 +1,7 @@
 //! Values that options and the TOML file share: durations, shares, lengths, lists of CPUs. Each
 //! reads what it prints.
 
+mod hosts;
 mod levels;
 mod schema;
 
@@ -8,6 +9,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+pub(crate) use hosts::{Moment, ShardAsked};
 pub(crate) use levels::Levels;
 use serde::{Deserialize, Serialize};
 
@@ -305,7 +307,7 @@ macro_rules! through_text {
     };
 }
 
-through_text!(Span, Deadline, TimeOrCount, WarmUp, Share, CpuList);
+through_text!(Span, Deadline, TimeOrCount, WarmUp, Share, CpuList, ShardAsked, Moment);
 
 #[cfg(test)]
 mod tests {

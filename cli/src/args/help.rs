@@ -5,10 +5,11 @@ use clap::CommandFactory;
 use super::Cli;
 
 /// Commands by what they are for, in the order in which they are shown.
-const GROUPS: [(&str, &[&str]); 4] = [
+const GROUPS: [(&str, &[&str]); 5] = [
     ("Measure", &["run", "sweep", "search", "trace"]),
-    ("Look again", &["report", "compare"]),
+    ("Look again", &["merge", "report", "compare"]),
     ("This host", &["doctor", "baseline"]),
+    ("Many hosts", &["worker"]),
     ("Around it", &["data", "sim", "config", "completions", "man"]),
 ];
 

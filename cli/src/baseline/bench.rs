@@ -147,6 +147,8 @@ impl<'a> Bench<'a> {
             materials: Materials::default(),
             gpus: None,
             scrape: Default::default(),
+            start_at_ns: None,
+            shard: None,
         };
         let progress = Progress::new();
         let facts = progress::during(self.screen, &progress, &progress::Course::default(), || {

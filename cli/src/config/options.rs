@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::content::{ClassOptions, ContentOptions};
 use super::disagg::DisaggOptions;
+use super::hosts::HostOptions;
 use super::{OneOrMore, label, one_or_more};
 use crate::values::{CpuList, Deadline, Levels, Share, Span, TimeOrCount, WarmUp};
 
@@ -200,6 +201,11 @@ pub(crate) struct Options {
     #[command(flatten)]
     #[serde(flatten)]
     pub(crate) disagg: DisaggOptions,
+
+    /// Where several hosts send one load together.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) hosts: HostOptions,
 
     /// What requests say.
     #[command(flatten)]

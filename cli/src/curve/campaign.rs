@@ -12,6 +12,7 @@ use super::spot::{self, Range};
 use crate::args::CommonArgs;
 use crate::config::Options;
 use crate::exit::Failure;
+use crate::fleet::{self, Fleet, Shared, Wanted};
 use crate::interrupt::Interrupts;
 use crate::output::Screen;
 use crate::place::Place;
@@ -20,8 +21,9 @@ use crate::report;
 use crate::report::text::{duration, number};
 use crate::resolve::Draft;
 use crate::resolve::gather::{Gathered, Needed};
+use crate::resolve::shard;
 use crate::results::{LEVELS, ResultDir};
-use crate::run::Stage;
+use crate::stage::Stage;
 use crate::values::Span;
 
 /// How long the server may take to be idle, unless `--idle-wait` says otherwise.
@@ -52,6 +54,8 @@ pub(super) struct Campaign {
     /// A page is left beside the figures at the end.
     pub(super) with_page: bool,
     idle_ns: u64,
+    /// Who sends, where this process does not.
+    fleet: Option<Fleet>,
 }
 
 /// A load point that was carried out, now or before.
@@ -79,7 +83,15 @@ impl Campaign {
         let screen = common.screen();
         options.name.get_or_insert_with(|| name.to_owned());
         let place = Place::default();
-        let (range, draft) = drafted(options, allowed, &|needed| place.gather(needed, allowed))?;
+        let wanted = Wanted::of(&common.fleet, &options)?;
+        if wanted.is_some() {
+            fleet::fill(&mut options, screen);
+        }
+        let (range, mut draft) =
+            drafted(options, allowed, &|needed| place.gather(needed, allowed))?;
+        if let Some(wanted) = &wanted {
+            wanted.mark(&mut draft);
+        }
         let dir = match resume {
             Some(path) => ResultDir::reopen(path)?,
             None => ResultDir::create(draft.options().out.as_deref(), draft.name())?,
@@ -95,9 +107,11 @@ impl Campaign {
                  --cache-bust run prevents that",
             );
         }
+        let fleet = wanted.map(|wanted| Fleet::start(&wanted, screen)).transpose();
+        let fleet = fleet.inspect_err(|_| dir.abandon())?;
         let idle_ns = idle_wait.unwrap_or(IDLE_WAIT).ns();
         let with_page = !common.no_report;
-        Ok(Self { draft, range, dir, interrupts, screen, stage, with_page, idle_ns })
+        Ok(Self { draft, range, dir, interrupts, screen, stage, with_page, idle_ns, fleet })
     }
 
     /// The text of `run.toml` of the whole: the options of a level, with the levels in place of a load,
@@ -170,7 +184,38 @@ impl Campaign {
         let dir = self.dir.level(name)?;
         dir.write_run(&draft.run_toml(&workload.target.model)?)?;
         self.interrupts.load_starts();
-        self.stage.point(&workload, name, &dir, &self.interrupts, course)
+        let Some(fleet) = &self.fleet else {
+            return self.stage.point(&workload, name, &dir, &self.interrupts, course);
+        };
+        let theirs = format!("{LEVELS}/{name}");
+        let shared =
+            Shared { stage: &self.stage, draft: &draft, workload: &workload, name: &theirs };
+        let hosts = fleet.prepare(&shared, self.interrupts.control())?;
+        fleet.carry_out(hosts, &dir, &self.interrupts, course)
+    }
+
+    /// What became of workers that were lost in the last load, if any were. Such a load counts as cut
+    /// off: its directory is kept aside.
+    ///
+    /// # Errors
+    /// If its directory cannot be renamed.
+    pub(super) fn lost(&self, name: &str) -> Result<Option<String>, Failure> {
+        let lost = self.fleet.as_ref().and_then(Fleet::lost);
+        if lost.is_some() {
+            self.dir.set_aside(name)?;
+        }
+        Ok(lost)
+    }
+
+    /// The same for a load without which nothing goes on.
+    ///
+    /// # Errors
+    /// If a worker was lost, or the directory cannot be renamed.
+    pub(super) fn none_lost(&self, name: &str) -> Result<(), Failure> {
+        match self.lost(name)? {
+            Some(lost) => Err(Failure::could_not_run(format!("{lost}; nothing more was sent"))),
+            None => Ok(()),
+        }
     }
 
     /// What `levels/NAME` holds, if it is the whole result of just this load point.
@@ -200,7 +245,9 @@ impl Campaign {
     /// What the whole is about.
     pub(super) fn about(&self, runs: &[Ran]) -> Option<About> {
         let first = runs.first()?;
-        Some(About::of(&first.summary, self.draft.name(), self.seed()))
+        let shards = |ran: &Ran| ran.summary.merge.as_ref().map(|merge| merge.shards);
+        let hosts = runs.iter().filter_map(shards).max().filter(|hosts| *hosts > 1);
+        Some(About { hosts, ..About::of(&first.summary, self.draft.name(), self.seed()) })
     }
 
     /// Writes `curve.json` and `curve.csv`.
@@ -266,7 +313,8 @@ impl Campaign {
                 self.point(PILOT, &course, |options| {
                     spot::set_alone(options, PILOT_REQUESTS);
                     options.seed = Some(seed);
-                })?
+                })
+                .and_then(|summary| self.none_lost(PILOT).map(|()| summary))?
             }
         };
         let e2e = summary.latency.e2e.percentiles.p50;
@@ -358,6 +406,7 @@ pub(super) fn drafted(
     allowed: &[usize],
     gather: &dyn Fn(&Needed<'_>) -> Result<Gathered, Failure>,
 ) -> Result<(Range, Draft), Failure> {
+    shard::refuse(&options, "name the hosts with --worker")?;
     let range = Range::of(&options)?;
     spot::fill(&mut options);
     spot::set_load(&mut options, range.variable, range.representative());

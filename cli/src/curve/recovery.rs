@@ -98,7 +98,11 @@ impl Tried<'_> {
         };
         let summary = match self.campaign.had(NAME, change)? {
             Some(summary) => summary,
-            None => self.campaign.point(NAME, &self.course, change)?,
+            None => {
+                let summary = self.campaign.point(NAME, &self.course, change)?;
+                self.campaign.none_lost(NAME)?;
+                summary
+            }
         };
         let end = summary.stages.first().map_or(0, |stage| stage.end_ns);
         Ok((NAME, end))
@@ -129,7 +133,10 @@ impl Tried<'_> {
             (Some(_), Some(summary)) => summary,
             _ => {
                 self.campaign.point(BEFORE, &self.course, crowd)?;
-                self.campaign.point_at_once(NAME, &self.course, calm)?
+                self.campaign.none_lost(BEFORE)?;
+                let summary = self.campaign.point_at_once(NAME, &self.course, calm)?;
+                self.campaign.none_lost(NAME)?;
+                summary
             }
         };
         let start = summary.run.window.start_ns;

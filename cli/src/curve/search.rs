@@ -33,6 +33,10 @@ pub(crate) fn search(args: &SearchArgs, allowed: &[usize]) -> Result<Code, Failu
     resume::check(args.resume.as_deref(), "search")?;
     let (mut options, extra) = args.options()?;
     let (tiers, precision) = check(&mut options, &extra)?;
+    if args.common.fleet.has_workers() {
+        // Workers know nothing of tiers.
+        options.goodput = tiers.goodput()?.map(|limits| limits.to_string());
+    }
     let open_length = Campaign::has_no_length(&options);
     let place = (extra.idle_wait, args.resume.as_deref());
     let mut campaign = Campaign::prepare(options, "search", place, &args.common, allowed)?;
@@ -184,11 +188,13 @@ struct Seeking {
 }
 
 /// How it ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum End {
     Whole,
     Interrupted,
     ServerGone,
+    /// What became of workers.
+    WorkersLost(String),
 }
 
 impl Seeking {
@@ -275,9 +281,19 @@ impl Seeking {
                 break End::Interrupted;
             }
             let Some(look) = self.search.next() else { break End::Whole };
-            let ran = self.look(look)?;
+            let ran = match self.look(&look) {
+                Ok(ran) => ran,
+                Err(failure) => {
+                    let lost = self.campaign.lost(&self.name_of(&look))?.ok_or(failure)?;
+                    break End::WorkersLost(lost);
+                }
+            };
             if ran.summary.run.interrupted {
                 break End::Interrupted;
+            }
+            let name = ran.dir.rsplit('/').next().unwrap_or_default();
+            if let Some(lost) = self.campaign.lost(name)? {
+                break End::WorkersLost(lost);
             }
             if self.campaign.is_server_gone(&ran)? {
                 break End::ServerGone;
@@ -305,14 +321,19 @@ impl Seeking {
         true
     }
 
-    fn look(&self, look: Look) -> Result<Ran, Failure> {
+    /// The name of its level.
+    fn name_of(&self, look: &Look) -> String {
+        resume::name(resume::number_of(look.value, &self.runs, None, 0), look.number - 1)
+    }
+
+    fn look(&self, look: &Look) -> Result<Ran, Failure> {
         let (value, repetition) = (look.value, look.number - 1);
         let at = resume::number_of(value, &self.runs, None, 0);
         let words = self.campaign.range.words(value);
         let again = if look.number > 1 { ", longer" } else { "" };
         let label = format!("probe {}: {words}{again}", at + 1);
         let course = Course { label, after_ns: None };
-        let name = resume::name(at, repetition);
+        let name = self.name_of(look);
         let length = Some(Span::from_ns(look.length_ns));
         self.campaign.level((value, repetition), &name, &course, length)
     }
@@ -351,6 +372,10 @@ impl Seeking {
             End::ServerGone => Err(Failure::could_not_run(format!(
                 "the server does not answer any more: the search ends with what it has; to go on: \
                  tokclock search --resume {dir}"
+            ))),
+            End::WorkersLost(lost) => Err(Failure::could_not_run(format!(
+                "{lost}: the search ends with what it has; to go on: tokclock search --resume {dir}, with \
+                 workers"
             ))),
             End::Whole if report.tiers.iter().any(|tier| holds(&tier.boundary)) => Ok(Code::Ok),
             // Nothing is sure, but the samples of some load keep the objectives.

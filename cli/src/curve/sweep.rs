@@ -66,11 +66,13 @@ struct Sweep {
 }
 
 /// How a sweep ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum End {
     Whole,
     Interrupted,
     ServerGone,
+    /// What became of workers.
+    WorkersLost(String),
 }
 
 impl Sweep {
@@ -165,10 +167,19 @@ impl Sweep {
         }
         let name = resume::name(self.number_of(value), repetition);
         let course = self.course(value, repetition);
-        let ran = self.campaign.level((value, repetition), &name, &course, self.length)?;
+        let ran = match self.campaign.level((value, repetition), &name, &course, self.length) {
+            Ok(ran) => ran,
+            Err(failure) => {
+                let lost = self.campaign.lost(&name)?.ok_or(failure)?;
+                return Ok(End::WorkersLost(lost));
+            }
+        };
         if ran.summary.run.interrupted {
             // Its directory keeps what it measured; a level that was cut short is none.
             return Ok(End::Interrupted);
+        }
+        if let Some(lost) = self.campaign.lost(&name)? {
+            return Ok(End::WorkersLost(lost));
         }
         if self.campaign.is_server_gone(&ran)? {
             return Ok(End::ServerGone);
@@ -293,6 +304,10 @@ impl Sweep {
             End::ServerGone => Err(Failure::could_not_run(format!(
                 "the server does not answer any more: the sweep ends with what it has; to go on: \
                  tokclock sweep --resume {dir}"
+            ))),
+            End::WorkersLost(lost) => Err(Failure::could_not_run(format!(
+                "{lost}: the sweep ends with what it has; to go on: tokclock sweep --resume {dir}, with \
+                 workers"
             ))),
             End::Whole if self.runs.iter().all(|ran| ran.summary.requests.ok == 0) => {
                 Ok(Code::Failures)

@@ -7,7 +7,7 @@ use tokclock_engine::run::{Located, Way, locate};
 use tokclock_engine::workload::{Load as Loop, Schedule, Stop, Tokenizer, Warmup, Workload};
 
 use super::failed;
-use crate::config::{DisaggOptions, Options};
+use crate::config::{DisaggOptions, HostOptions, Options};
 use crate::exit::Failure;
 use crate::output::Screen;
 use crate::place::Place;
@@ -258,6 +258,8 @@ fn asks_server(tokenizer: &str) -> bool {
 fn leave_out_the_host(options: &mut Options, asks: bool) {
     (options.reactors, options.cpus) = (None, None);
     options.source_ip.clear();
+    // What is looked at is the whole load.
+    options.hosts = HostOptions::default();
     if asks {
         return;
     }

@@ -151,7 +151,13 @@ fn clocks_that_are_slow_or_adrift_are_named() {
     spoilt("clock", State::Warn, "does not trust", None, |facts| {
         facts.clock_source = source("hpet");
     });
-    let adrift = Discipline { synchronised: false, frequency_ppm: 0.0, leap: false };
+    let adrift = Discipline {
+        synchronised: false,
+        frequency_ppm: 0.0,
+        max_error_ns: 0,
+        estimated_error_ns: 0,
+        leap: false,
+    };
     spoilt("wall_clock", State::Note, "by nobody", None, |facts| facts.discipline = Some(adrift));
     spoilt("wall_clock", State::Note, "leap second", None, |facts| {
         facts.discipline = Some(Discipline { synchronised: true, leap: true, ..adrift });

@@ -8,6 +8,7 @@ use tokclock_engine::measure::{
     Summary, TargetReport, TlsReport, WorkloadReport,
 };
 
+use super::hosts;
 use super::text::{Page, Tone, count, duration, escape, number, percent, plural};
 
 /// Writes it.
@@ -31,7 +32,8 @@ pub(super) fn about(page: &mut Page, about: &About) {
     if let Some(tls) = &about.target.tls {
         tls_line(page, tls);
     }
-    page.words("", &format!("seed {}, tokclock {}", about.seed, about.version));
+    let hosts = about.hosts.map_or_else(String::new, |hosts| format!(", sent by {hosts} hosts"));
+    page.words("", &format!("seed {}, tokclock {}{hosts}", about.seed, about.version));
     labels(page, &about.labels);
 }
 
@@ -124,6 +126,7 @@ pub(super) fn headline(page: &mut Page, summary: &Summary) {
             run.version
         ),
     );
+    hosts::verdict(page, summary);
     steadiness(page, summary);
     if run.interrupted {
         let is_rebuilt = summary.notes.iter().any(|note| note.kind == ReasonKind::Rebuilt);

@@ -61,7 +61,8 @@ fn run(out: &mut String, summary: &Summary, dir: Option<&str>) {
     super::servers::write(&mut page, summary);
     list(out, &page.sentences());
     latencies(out, summary);
-    server_times(out, summary);
+    heard(out, |page| super::server_times::write(page, summary));
+    heard(out, |page| super::hosts::write(page, summary));
     failures(out, summary);
     objectives(out, summary);
     reasons(out, summary);
@@ -88,7 +89,8 @@ fn verdict(summary: &Summary) -> String {
         _ => "objectives held",
     };
     let cut = if summary.run.interrupted { ", **interrupted**" } else { "" };
-    format!("{objectives}, {failed}, client {}{cut}", health(summary.client.verdict))
+    let part = if summary.is_partial() { ", **PARTIAL**" } else { "" };
+    format!("{objectives}, {failed}, client {}{cut}{part}", health(summary.client.verdict))
 }
 
 /// The verdict on a client.
@@ -132,9 +134,9 @@ fn latencies(out: &mut String, summary: &Summary) {
     list(out, &page.sentences());
 }
 
-/// What servers said of their own work.
-fn server_times(out: &mut String, summary: &Summary) {
-    let said = Page::heard(|page| super::server_times::write(page, summary));
+/// Words and tables that other pages show too.
+fn heard(out: &mut String, write: impl FnOnce(&mut Page)) {
+    let said = Page::heard(write);
     let words = said.iter().filter_map(|one| match one {
         Said::Words { label, text, .. } => Some((label.as_str(), text.as_str())),
         Said::Grid { .. } => None,

@@ -2,7 +2,7 @@
 
 use tokclock_engine::plan::replayed;
 use tokclock_engine::workload::{
-    Arrival, Class, Load, Overflow, RateSeries, Replay, Schedule, Stop, Until, Warmup,
+    Arrival, Class, Load, Overflow, RateSeries, Replay, Schedule, Shard, Stop, Until, Warmup,
 };
 
 use super::gather::Facts;
@@ -117,13 +117,13 @@ fn keep_times(options: &mut Options, facts: &Facts, notes: &mut Vec<String>) {
     );
 }
 
-/// How many reactors this load needs: a core takes about 100 000 output events per second, half of
+/// How many reactors this part of a load needs: a core takes about 100 000 output events per second, half of
 /// that is planned with; and no more than 1000 connections each.
-pub(super) fn reactors_needed(load: &Load, mix: &[Class]) -> usize {
+pub(super) fn reactors_needed(load: &Load, mix: &[Class], part: Shard) -> usize {
     const EVENTS_PER_CORE: f64 = 50_000.0;
     const USERS_PER_CORE: u64 = 1000;
     let needed = match load {
-        Load::Closed { users, .. } => users.div_ceil(USERS_PER_CORE),
+        Load::Closed { users, .. } => part.part_of(*users).div_ceil(USERS_PER_CORE),
         Load::Open { schedule, .. } => {
             let rate = match schedule {
                 Schedule::Rate { rate, .. } => *rate,
@@ -134,7 +134,7 @@ pub(super) fn reactors_needed(load: &Load, mix: &[Class]) -> usize {
             };
             let output = mix.iter().map(|class| class.content.lengths.means().1.max(1.0));
             // Finite and small: both factors are bounded.
-            (rate * output.fold(0.0, f64::max) / EVENTS_PER_CORE).ceil() as u64
+            (rate / f64::from(part.of) * output.fold(0.0, f64::max) / EVENTS_PER_CORE).ceil() as u64
         }
     };
     usize::try_from(needed.max(1)).unwrap_or(usize::MAX)

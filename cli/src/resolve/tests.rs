@@ -8,6 +8,7 @@ use super::*;
 use crate::args::parse_options;
 use crate::config::ContentOptions;
 
+mod hosts;
 mod legs;
 mod said;
 

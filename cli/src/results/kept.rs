@@ -79,7 +79,7 @@ impl Kept {
 }
 
 /// A file of figures; `None` if it is not there.
-pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<Box<T>>, Failure> {
+pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<Box<T>>, Failure> {
     let failed = |error: &dyn std::fmt::Display| {
         Failure::could_not_run(format!("cannot read {}: {error}", path.display()))
     };

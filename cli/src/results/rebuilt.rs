@@ -9,13 +9,13 @@ use tokclock_engine::record::{Remains, Row, read_rows};
 use tokclock_engine::run::{Located, REQUESTS_FILE};
 use tokclock_engine::workload::{Client, Content, Endpoint, Load, Stop, Target, Workload};
 
+use super::figures::servers_of;
 use super::{ResultDir, Told, WINDOWS, windows};
 use crate::config::Options;
 use crate::exit::Failure;
 use crate::resolve::Draft;
 use crate::resolve::gather::Gathered;
 use crate::resolve::gpus::GpusAsked;
-use crate::run::servers_of;
 use crate::{gpus, output};
 
 /// What stands for the URL of a server that nobody names.
@@ -94,7 +94,7 @@ fn save(path: &Path, summary: &Summary, facts: &Facts, has_chunks: bool) {
 }
 
 /// Gives the finished requests in a file to `take`.
-fn over<T>(
+pub(crate) fn over<T>(
     path: &Path,
     take: impl FnOnce(&mut dyn Iterator<Item = Row>) -> T,
 ) -> Result<T, Failure> {
@@ -111,7 +111,7 @@ fn over<T>(
 
 /// The options of a run as they were resolved, without what only sending needs: keys, certificates,
 /// templates, CPUs, recordings.
-fn draft(path: &Path) -> Result<Draft, Failure> {
+pub(crate) fn draft(path: &Path) -> Result<Draft, Failure> {
     let unread = |failure: Failure| {
         Failure::could_not_run(format!(
             "cannot rebuild the result: {}: {}; move it away to go without what it says",
@@ -139,7 +139,7 @@ fn draft(path: &Path) -> Result<Draft, Failure> {
 }
 
 /// The load of a run as it was asked for; nobody is asked for an address.
-fn asked(draft: &Draft) -> Workload {
+pub(crate) fn asked(draft: &Draft) -> Workload {
     let options = draft.options();
     let mut urls = options.servers().to_vec();
     if urls.is_empty() {

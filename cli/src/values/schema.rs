@@ -4,7 +4,9 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use super::{CpuList, Deadline, LawText, Levels, Share, Span, TimeOrCount, WarmUp};
+use super::{
+    CpuList, Deadline, LawText, Levels, Moment, ShardAsked, Share, Span, TimeOrCount, WarmUp,
+};
 
 /// Parts of a duration, such as `1m 30s`.
 const DURATION: &str = "[0-9]+ ?[A-Za-zµ]+( ?[0-9]+ ?[A-Za-zµ]+)*";
@@ -46,6 +48,11 @@ written! {
     WarmUp => text(&format!("auto|[0-9]+|{DURATION}"), &["5s", "100", "auto"]),
     Share => text("[0-9.eE+-]+ *%?", &["5%", "0.05"]),
     CpuList => text("[0-9]+( *- *[0-9]+)?( *, *[0-9]+( *- *[0-9]+)?)*", &["0,2-5"]),
+    ShardAsked => text("auto|[0-9]+ */ *[0-9]+", &["0/3", "auto"]),
+    Moment => text(
+        "[0-9]+([.][0-9]+)?|[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.]+Z?",
+        &["1764547200.5", "2025-12-01T00:00:00Z"],
+    ),
     LawText => json_schema!({
         "type": ["number", "string"],
         "examples": [512, "normal:512,128", "lognormal:median=400,p95=4000"],

@@ -7,7 +7,7 @@ use tokclock_engine::measure::{
 };
 
 use super::super::text::{Page, Said, Tone, count};
-use super::super::{client, front, parts, rates, server_times, tokens};
+use super::super::{client, front, hosts, parts, rates, server_times, tokens};
 use super::seen::Seen;
 use super::sheet::Sheet;
 use super::words::{self, ABSENT, number, percent, time};
@@ -39,6 +39,7 @@ pub(super) fn write(sheet: &mut Sheet, kept: &Kept, summary: &Summary, name: &st
         (sheet.section("failures", "Failures", &failures(summary)))
         (sheet.section("parts", "Parts of the load", &load_parts(summary)))
         (sheet.section("client", "Client", &client))
+        (sheet.section("hosts", "Hosts", &sent_by(summary)))
         (sheet.section("setup", "What was run, where", &setup(sheet, &whole)))
         (sheet.section("again", "Reproduce it", &again("run", kept.run_toml.as_deref())))
     }
@@ -64,6 +65,9 @@ fn first(sheet: &Sheet, summary: &Summary, seen: &Seen, name: &str) -> Markup {
             p.lead { (sentence) }
         }
         div.cards { (objective_card(summary)) (failure_card(summary)) (client_card(summary)) }
+        @if let Some(merge) = summary.merge.as_ref().filter(|merge| merge.partial) {
+            p.unheard { "PARTIAL: this is a part of the load: " (hosts::why(merge)) "." }
+        }
         @if summary.run.interrupted {
             p.unheard { "Interrupted by the user: the run is incomplete." }
         }
@@ -73,6 +77,11 @@ fn first(sheet: &Sheet, summary: &Summary, seen: &Seen, name: &str) -> Markup {
             p.unheard { "Not read: " (words::safe(missing)) "." }
         }
     }
+}
+
+/// The hosts that sent the load, where there were several.
+fn sent_by(summary: &Summary) -> Markup {
+    words::told(&Page::heard(|page| hosts::write(page, summary)))
 }
 
 /// A verdict that must not be missed.
