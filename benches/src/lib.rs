@@ -7,6 +7,7 @@
 //! | [`load`] | load points, carried out by the engine |
 //! | [`feeding`] | loads whose requests are written, by where their prompts come from |
 //! | [`answers`] | answers as servers write them, for the parser |
+//! | [`shards`] | shards of many hosts, made of one |
 //! | [`figures`] | medians, and the fastest of many passes |
 
 pub mod answers;
@@ -14,6 +15,7 @@ pub mod feeding;
 pub mod figures;
 pub mod load;
 pub mod nothing;
+pub mod shards;
 pub mod simulator;
 
 use std::io;

@@ -77,6 +77,8 @@ pub fn carry_out(workload: &Workload) -> Result<Carried, Box<dyn Error>> {
         materials: Materials::default(),
         gpus: None,
         scrape: Default::default(),
+        start_at_ns: None,
+        shard: None,
     };
     check(workload)?;
     let cpu = own_cpu_ns();
