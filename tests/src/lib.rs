@@ -156,7 +156,9 @@ pub fn carry_out_with(workload: &Workload, materials: Materials, control: &Arc<C
     let dir = TempDir::new().unwrap();
     let out_dir = dir.path().to_owned();
     let (run_id, scrape) = ("test".to_owned(), Default::default());
-    let setup = Setup { out_dir, run_id, resolve_ns: 0, materials, gpus: None, scrape };
+    let (gpus, start_at_ns, shard) = (None, None, None);
+    let setup =
+        Setup { out_dir, run_id, resolve_ns: 0, materials, gpus, scrape, start_at_ns, shard };
     let facts = run(workload, &setup, control, &Progress::new()).unwrap();
     let mut rows = rows(dir.path());
     rows.sort_by_key(|row| row.index);

@@ -163,6 +163,8 @@ fn peak_of(sim: &Server, number: u64) -> u64 {
         scrape: Default::default(),
         materials: Materials::default(),
         gpus: None,
+        start_at_ns: None,
+        shard: None,
     };
     let before = LIVE.load(Relaxed);
     PEAK.store(before, Relaxed);

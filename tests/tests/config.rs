@@ -98,8 +98,18 @@ fn the_schema_holds_every_option_and_every_example() {
     let schema: Value = serde_json::from_slice(&output.stdout).unwrap();
     let properties = schema["properties"].as_object().unwrap();
     // What is no matter of a file.
-    const TYPED: [&str; 8] =
-        ["config", "baseline", "no-report", "json", "quiet", "help", "resume", "beside"];
+    const TYPED: [&str; 10] = [
+        "config",
+        "baseline",
+        "no-report",
+        "json",
+        "quiet",
+        "worker",
+        "workers",
+        "help",
+        "resume",
+        "beside",
+    ];
     let page = docs("config.md");
     for command in ["run", "sweep", "search"] {
         let help = stdout(&TOOL.run(dir.path(), command, &["--help"]));

@@ -1,21 +1,23 @@
-//! One seed, one load: the same requests at the same instants, whatever the number of reactors.
+//! One seed, one load: the same requests at the same instants, whatever the number of reactors and of
+//! hosts that share it.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::sync::Arc;
 
 use tempfile::NamedTempFile;
-use tokclock_engine::plan::Materials;
 use tokclock_engine::plan::data::DataSet;
+use tokclock_engine::plan::{Materials, Plan};
+use tokclock_engine::record::Phase;
 use tokclock_engine::run::Control;
 use tokclock_engine::workload::{
     Class, Content, DataSpec, Format, Groups, History, Law, LengthLaw, Load, Order, Overflow,
-    Popularity, Replay, Schedule, Source, Stop, Turns, Workload,
+    Popularity, Replay, Schedule, Shard, Source, Stop, Turns, Warmup, Workload,
 };
 use tokclock_tests::{
-    MS, Sim, carry_out_with, closed, on_reactors, poisson, requests, settings, workload,
+    MS, Ran, Sim, carry_out_with, closed, on_reactors, poisson, requests, settings, workload,
 };
 
 /// What a server has seen of a load, and when its requests were meant to go.
@@ -28,9 +30,9 @@ struct Seen {
     instants: BTreeMap<u64, u64>,
 }
 
-/// What is seen of a load on so many reactors.
+/// What is seen of a load that hosts of so many reactors each share.
 fn seen(
-    reactors: usize,
+    hosts: &[usize],
     load: &dyn Fn() -> Load,
     stop: Stop,
     materials: &Materials,
@@ -39,27 +41,40 @@ fn seen(
     let sim = Sim::start(settings());
     let mut asked = workload(sim.address(), load(), stop);
     change(&mut asked);
-    let asked = on_reactors(asked, reactors);
-    let ran = carry_out_with(&asked, materials.clone(), &Arc::new(Control::new()));
-    let (_, truth) = sim.stop();
     let is_open = !asked.load.is_closed();
-    let own = ran.rows.iter().filter(|row| is_open && row.turn.unwrap_or(0) == 0);
-    Seen {
-        bodies: truth.into_iter().map(|one| (one.request_id.unwrap(), one.body_hash)).collect(),
-        instants: own.map(|row| (row.index, row.intended - ran.facts.load_start)).collect(),
+    let mut instants = BTreeMap::new();
+    for ran in parts(&asked, hosts, materials) {
+        let own = ran.rows.iter().filter(|row| is_open && row.turn.unwrap_or(0) == 0);
+        instants.extend(own.map(|row| (row.index, row.intended - ran.facts.load_start)));
     }
+    let (report, truth) = sim.stop();
+    let bodies: BTreeMap<String, String> =
+        truth.into_iter().map(|one| (one.request_id.unwrap(), one.body_hash)).collect();
+    assert_eq!(bodies.len() as u64, report.requests, "none twice");
+    Seen { bodies, instants }
 }
 
-/// A load is the same on one reactor, on two and on three; another seed gives another.
+/// What becomes of the parts of a load, one after the other, on hosts of so many reactors each.
+fn parts(whole: &Workload, hosts: &[usize], materials: &Materials) -> Vec<Ran> {
+    let part = |(index, &reactors): (u32, &usize)| {
+        let shard = Shard::new(index, hosts.len() as u32).unwrap();
+        let part = on_reactors(Workload { shard, ..whole.clone() }, reactors);
+        carry_out_with(&part, materials.clone(), &Arc::new(Control::new()))
+    };
+    (0..).zip(hosts).map(part).collect()
+}
+
+/// A load is the same on one reactor, on two and on three, and on hosts of one or more; another seed
+/// gives another.
 fn is_the_same(
     load: &dyn Fn() -> Load,
     stop: Stop,
     materials: &Materials,
     change: &dyn Fn(&mut Workload),
 ) -> Seen {
-    let one = seen(1, load, stop, materials, change);
-    for reactors in [2, 3] {
-        assert_eq!(seen(reactors, load, stop, materials, change), one, "{reactors} reactors");
+    let one = seen(&[1], load, stop, materials, change);
+    for hosts in [&[3][..], &[2, 1, 1]] {
+        assert_eq!(seen(hosts, load, stop, materials, change), one, "{hosts:?}");
     }
     one
 }
@@ -109,7 +124,7 @@ fn synthetic_classes_are_the_same_in_a_closed_loop() {
         classes(workload);
         workload.seed += 1;
     };
-    let other = self::seen(1, &|| closed(6), requests(120), &Materials::default(), &other);
+    let other = self::seen(&[1], &|| closed(6), requests(120), &Materials::default(), &other);
     assert!(seen.bodies.iter().all(|(id, hash)| other.bodies[id] != *hash), "another seed");
 }
 
@@ -204,4 +219,95 @@ fn synthetic_conversations_are_the_same() {
     let load = || poisson(100.0, None, Overflow::Wait);
     let seen = is_the_same(&load, stop, &Materials::default(), &change);
     assert!(seen.bodies.len() > 25, "{}", seen.bodies.len());
+}
+
+/// The numbers of all measured requests of a load that these hosts share, and of those before them.
+fn measured(hosts: &[usize], load: Load, stop: Stop) -> (BTreeSet<u64>, BTreeSet<u64>, Vec<Ran>) {
+    let sim = Sim::start(settings());
+    let ran = parts(&workload(sim.address(), load, stop), hosts, &Materials::default());
+    let requests = sim.stop().0.requests;
+    let of = |phase: Phase| -> BTreeSet<u64> {
+        let rows = ran.iter().flat_map(|ran| &ran.rows);
+        rows.filter(|row| row.phase == phase).map(|row| row.index).collect()
+    };
+    let (measured, before) = (of(Phase::Measure), of(Phase::Warmup));
+    assert_eq!((measured.len() + before.len()) as u64, requests, "none twice, and none after");
+    (measured, before, ran)
+}
+
+#[test]
+fn the_measured_part_of_an_open_loop_is_the_same_on_any_number_of_hosts() {
+    let warmups = [Warmup::None, Warmup::Requests(30), Warmup::Time(80 * MS)];
+    for warmup in warmups {
+        let load = || poisson(400.0, None, Overflow::Wait);
+        let stop = Stop { warmup, ..requests(60) };
+        let (one, before, ran) = measured(&[1], load(), stop);
+        assert_eq!(one.len(), 60, "{warmup:?}");
+        let first = before.len() as u64;
+        assert_eq!(one, (first..first + 60).collect(), "{warmup:?}");
+        let window = |ran: &Ran| ran.facts.window_start - ran.facts.load_start;
+        let start = window(&ran[0]);
+        for hosts in [&[1, 2][..], &[1, 1, 1]] {
+            let (all, warm, ran) = measured(hosts, load(), stop);
+            assert_eq!((&all, &warm), (&one, &before), "{warmup:?} {hosts:?}");
+            assert!(ran.iter().all(|ran| window(ran) == start), "{warmup:?} {hosts:?}");
+        }
+    }
+}
+
+#[test]
+fn as_many_are_measured_in_a_closed_loop_as_were_asked_for_on_any_number_of_hosts() {
+    for warmup in [Warmup::None, Warmup::Requests(7), Warmup::Time(60 * MS)] {
+        let stop = Stop { warmup, ..requests(31) };
+        for hosts in [&[1][..], &[2, 1, 1]] {
+            let (all, before, ran) = measured(hosts, closed(5), stop);
+            assert_eq!(all.len(), 31, "{warmup:?} {hosts:?}");
+            if let Warmup::Requests(requests) = warmup {
+                assert_eq!(before, (0..requests).collect());
+            }
+            // Whose items they are follows from their numbers, whoever is quicker.
+            for (index, ran) in (0..).zip(&ran) {
+                let shard = Shard::new(index, hosts.len() as u32).unwrap();
+                assert!(ran.rows.iter().all(|row| shard.has_item(row.index, 5)), "{hosts:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn conversations_by_requests_are_as_many_on_any_number_of_hosts() {
+    let stop = Stop { warmup: Warmup::Requests(8), ..requests(40) };
+    let count = law("uniform:1,4");
+    for hosts in [&[1][..], &[2, 1]] {
+        let sim = Sim::start(settings());
+        let mut asked = workload(sim.address(), closed(6), stop);
+        asked.mix[0].content.conversation.turns = Some(Turns { count: count.clone(), input: None });
+        let ran = parts(&asked, hosts, &Materials::default());
+        assert_eq!(sim.stop().0.requests, 48, "{hosts:?}");
+        let rows = || ran.iter().flat_map(|ran| &ran.rows);
+        assert_eq!(rows().filter(|row| row.phase == Phase::Measure).count(), 40, "{hosts:?}");
+        let indices: BTreeSet<u64> = rows().map(|row| row.index).collect();
+        assert_eq!(indices.len(), 48, "{hosts:?}");
+    }
+}
+
+#[test]
+fn a_load_that_hosts_cannot_share_is_refused() {
+    let shard = Shard::new(2, 3).unwrap();
+    let address = ([127, 0, 0, 1], 9).into();
+    let few = poisson(5.0, Some(2), Overflow::Wait);
+    let auto = Stop { warmup: Warmup::Auto(MS), ..requests(9) };
+    let until = Stop { until: Some("ci(p95(ttft))<3%".parse().unwrap()), ..requests(9) };
+    for (load, stop, words) in [
+        (closed(2), requests(9), "2 users are too few for 3 hosts"),
+        (few, requests(9), "max in flight 2 is too few for 3 hosts"),
+        (closed(3), auto, "a warm-up until it is steady"),
+        (closed(3), until, "an end once enough is known"),
+    ] {
+        let whole = workload(address, load, stop);
+        let plan = |workload: &Workload| Plan::new(workload, &Materials::default(), "run");
+        assert!(plan(&whole).is_ok(), "{words}");
+        let error = plan(&Workload { shard, ..whole }).unwrap_err().to_string();
+        assert!(error.starts_with(words) && !error.contains('\n'), "{error}");
+    }
 }

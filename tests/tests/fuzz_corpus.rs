@@ -89,3 +89,13 @@ fn every_seed_of_a_data_set_holds() {
 fn every_seed_of_a_page_of_metrics_holds() {
     replay("metrics", fuzz::metrics);
 }
+
+#[test]
+fn every_seed_of_lines_between_hosts_holds() {
+    replay("worker", fuzz::worker);
+}
+
+#[test]
+fn every_seed_of_a_shard_holds() {
+    replay("shard", fuzz::shard);
+}

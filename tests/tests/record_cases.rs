@@ -130,6 +130,7 @@ fn ran(stop: &Stop, records: &[Value]) -> (Facts, Vec<Row>) {
         start_monotonic_ns: 0,
         start_realtime_ns: 0,
         load_start: 0,
+        start_late_ns: 0,
         window_start: window.start(),
         window_end: window.end(),
         window_by_requests: false,

@@ -38,6 +38,7 @@ fn row(index: u64, record: &Value) -> Row {
         class: None,
         session: None,
         turn: None,
+        shard: None,
         reactor: 0,
         connection: 0,
         reused: true,

@@ -8,6 +8,9 @@ use std::io::{self, Read};
 use std::sync::Arc;
 
 use tokclock_engine::plan::data::DataSet;
+use tokclock_engine::shard::lines::{Lines, Read as LineRead};
+use tokclock_engine::shard::message::{self, Reply, Request};
+use tokclock_engine::shard::{ShardFile, read_seconds_of};
 use tokclock_engine::telemetry::server::{Counter, Gauge, Pair, counted};
 use tokclock_engine::workload::{DataSpec, Format, OnBadLine, Source};
 use tokclock_parser::answer::{Answer, Limits, Settings};
@@ -66,6 +69,28 @@ fn body_in_pieces(framing: Framing, wire: &[u8], pieces: &[usize]) -> (Vec<u8>, 
     }
     let closed = body.eof();
     (payload, format!("closed {closed:?}"))
+}
+
+/// Whatever the files of a shard hold: what is read of them is sound, and no line of `seconds.hlog`
+/// counts without being whole.
+pub fn shard(input: &[u8]) {
+    if let Ok(file) = ShardFile::read(input) {
+        assert_eq!(file.start(), file.clock[0]);
+        assert!(file.steps().len() < file.clock.len());
+    }
+    let count = |log: &[u8]| {
+        let mut lines = 0_usize;
+        let read = read_seconds_of(log, &mut |_, _, values| {
+            lines += 1;
+            assert!(values.is_empty() || values.max() >= values.min());
+        });
+        read.map(|()| lines)
+    };
+    let all = count(input);
+    let cut = input.split_last().map_or(Ok(0), |(_, cut)| count(cut));
+    if let (Ok(all), Ok(cut)) = (&all, &cut) {
+        assert!(cut <= all);
+    }
 }
 
 /// Events and errors of a stream do not depend on the split.
@@ -253,12 +278,12 @@ fn data_in_pieces(
 }
 
 /// Gives one piece a read, or less.
-struct Pieces {
-    left: std::vec::IntoIter<Vec<u8>>,
+struct Pieces<I> {
+    left: I,
     piece: Vec<u8>,
 }
 
-impl Read for Pieces {
+impl<I: Iterator<Item = Vec<u8>>> Read for Pieces<I> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.piece.is_empty() {
             self.piece = self.left.next().unwrap_or_default();
@@ -365,4 +390,35 @@ pub fn split(bytes: usize, seed: u8) -> Vec<usize> {
         left -= length;
     }
     pieces
+}
+
+/// What a coordinator and a worker read does not depend on the split; no line is a panic, and what is
+/// understood is written as it is read.
+pub fn worker(input: &[u8]) {
+    let [limit, seed, wire @ ..] = input else { return };
+    let limit = usize::from(*limit) + 1;
+    let one = messages_in_pieces(limit, wire, &[wire.len()]);
+    assert_eq!(messages_in_pieces(limit, wire, &split(wire.len(), *seed)), one);
+    for line in wire.split(|byte| *byte == b'\n') {
+        if let Ok(request) = message::read::<Request>(line) {
+            assert_eq!(message::read::<Request>(&message::line(&request)).as_ref(), Ok(&request));
+        }
+        if let Ok(reply) = message::read::<Reply>(line) {
+            assert!(message::read::<Reply>(&message::line(&reply)).is_ok());
+        }
+    }
+}
+
+fn messages_in_pieces(limit: usize, wire: &[u8], pieces: &[usize]) -> Vec<Vec<u8>> {
+    let pieces = pieces_of(wire, pieces).map(<[u8]>::to_vec);
+    let pieces = Pieces { piece: Vec::new(), left: pieces };
+    let mut lines = Lines::at_most(io::BufReader::with_capacity(64, pieces), limit);
+    let mut found = Vec::new();
+    loop {
+        match lines.next_line() {
+            Ok(LineRead::Line(line)) => found.push(line.to_vec()),
+            Ok(LineRead::TooLong) => found.push(b"(too long)\n".to_vec()),
+            Ok(LineRead::End) | Err(_) => return found,
+        }
+    }
 }
