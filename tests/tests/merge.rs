@@ -253,12 +253,15 @@ fn what_does_not_belong_together_is_refused_and_leaves_nothing() {
     shard(path, "foreign", &Made { plan: "sha256:b", ..made(2) });
     shard(path, "again", &made(0));
     fs::create_dir(path.join("empty")).unwrap();
+    let other = "{\"schema\":\"tokclock.clocks/9\",\"hosts\":[]}";
+    fs::write(path.join("other.json"), other).unwrap();
     for (line, words) in [
         ("merge shards/0 foreign --out all", &["foreign", "plan", "sha256:b", "sha256:a"][..]),
         ("merge shards again --out all", &["shard 0/3", "again"]),
         ("merge empty --out all", &["empty is no shard", "--shard"]),
         ("merge nowhere --out all", &["nowhere is no directory"]),
         ("merge shards --clocks none.json --out all", &["none.json"]),
+        ("merge shards --clocks other.json --out all", &["other.json", "tokclock.clocks/9"]),
         ("merge shards --histograms --out all", &["seconds.hlog is missing"]),
     ] {
         let output = TOOL.run(path, line, &[]);

@@ -38,7 +38,9 @@ impl Found {
             }
             found.dirs.extend(inner);
             found.beside.push(dir.clone());
-            found.beside.extend(dir.parent().map(Path::to_owned));
+            // A coordinator leaves the file beside the directory of its shards.
+            let outer = dir.parent().filter(|_| dir.ends_with(SHARDS));
+            found.beside.extend(outer.map(Path::to_owned));
         }
         Ok(found)
     }
@@ -48,14 +50,14 @@ impl Found {
     /// # Errors
     /// A file that cannot be read, or is none.
     pub(super) fn clocks(&self, named: Option<&Path>) -> Result<Option<Clocks>, Failure> {
-        if let Some(path) = named {
-            let clocks = read(path).map_err(|failure| Failure::usage(failure.message))?;
-            let missing = || Failure::usage(format!("--clocks {}: no such file", path.display()));
-            return Ok(Some(*clocks.ok_or_else(missing)?));
-        }
-        let paths = self.beside.iter().map(|dir| dir.join(CLOCKS_FILE));
-        let Some(path) = paths.into_iter().find(|path| path.is_file()) else { return Ok(None) };
-        Ok(read(&path)?.map(|clocks| *clocks))
+        let mut beside = self.beside.iter().map(|dir| dir.join(CLOCKS_FILE));
+        let beside = || beside.find(|path| path.is_file());
+        let Some(path) = named.map(Path::to_owned).or_else(beside) else { return Ok(None) };
+        let clocks = read::<Clocks>(&path).map_err(|failure| Failure::usage(failure.message))?;
+        let wrong = |why: &str| Failure::usage(format!("--clocks {}: {why}", path.display()));
+        let clocks = clocks.ok_or_else(|| wrong("no such file"))?;
+        clocks.check().map_err(|why| wrong(&why))?;
+        Ok(Some(*clocks))
     }
 }
 

@@ -149,21 +149,10 @@ impl<'a> Samples<'a> {
 
     fn judged(&self) -> Judged {
         let nothing = histogram();
-        let of = |metric| {
+        Judged::of(|metric| {
             let trial = self.trial(metric);
             trial.unwrap_or_else(|| Trial::of_counted(&nothing, 0, 0)).distribution()
-        };
-        Judged {
-            ttfb: of(Metric::Ttfb),
-            ttft: of(Metric::Ttft),
-            ttfo: of(Metric::Ttfo),
-            ttst: of(Metric::Ttst),
-            icl: of(Metric::Icl),
-            itl: of(Metric::Itl),
-            tpot: of(Metric::Tpot),
-            ntpot: of(Metric::Ntpot),
-            e2e: of(Metric::E2e),
-        }
+        })
     }
 }
 

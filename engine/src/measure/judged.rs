@@ -45,6 +45,23 @@ pub struct Judged {
     pub e2e: JudgedDistribution,
 }
 
+impl Judged {
+    /// What `of` gives for each metric.
+    pub(super) fn of(of: impl Fn(Metric) -> JudgedDistribution) -> Self {
+        Self {
+            ttfb: of(Metric::Ttfb),
+            ttft: of(Metric::Ttft),
+            ttfo: of(Metric::Ttfo),
+            ttst: of(Metric::Ttst),
+            icl: of(Metric::Icl),
+            itl: of(Metric::Itl),
+            tpot: of(Metric::Tpot),
+            ntpot: of(Metric::Ntpot),
+            e2e: of(Metric::E2e),
+        }
+    }
+}
+
 /// One figure, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Figure {

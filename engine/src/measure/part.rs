@@ -108,17 +108,6 @@ impl<'a> Part<'a> {
 
     /// Percentiles in which bad requests took longer than anything.
     pub(super) fn judged(&self) -> Judged {
-        let of = |metric| self.trial(metric).distribution();
-        Judged {
-            ttfb: of(Metric::Ttfb),
-            ttft: of(Metric::Ttft),
-            ttfo: of(Metric::Ttfo),
-            ttst: of(Metric::Ttst),
-            icl: of(Metric::Icl),
-            itl: of(Metric::Itl),
-            tpot: of(Metric::Tpot),
-            ntpot: of(Metric::Ntpot),
-            e2e: of(Metric::E2e),
-        }
+        Judged::of(|metric| self.trial(metric).distribution())
     }
 }

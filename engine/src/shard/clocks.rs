@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Name and version of the schema.
-pub(super) const SCHEMA: &str = "tokclock.clocks/1";
+const SCHEMA: &str = "tokclock.clocks/1";
 
 /// What was found out of the hosts' clocks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -39,5 +39,16 @@ impl Clocks {
     #[must_use]
     pub fn new(hosts: Vec<HostClock>) -> Self {
         Self { schema: SCHEMA.into(), hosts }
+    }
+
+    /// Whether this version knows what it says.
+    ///
+    /// # Errors
+    /// Another schema, with its name.
+    pub fn check(&self) -> Result<(), String> {
+        if self.schema == SCHEMA {
+            return Ok(());
+        }
+        Err(format!("its schema is `{}`, this version reads `{SCHEMA}`", self.schema))
     }
 }
